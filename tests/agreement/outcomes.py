@@ -222,7 +222,7 @@ def now_there(sandbox: Sandbox, cluster: LiveCluster, names: Outcome) -> tuple[O
     return nodes, decided
 
 
-async def play(seed: int, folder: Path, patience: int = 100) -> str:
+async def compare(seed: int, folder: Path, patience: int = 100) -> str:
     """Return how the daemon's outcome differs from that of `simulate`: '' or the name of the
     difference.
     """
@@ -309,7 +309,7 @@ async def _main() -> int:
     counts: Counter[str] = Counter()
     for seed in range(chosen.first, chosen.first + chosen.cases):
         with tempfile.TemporaryDirectory() as folder:
-            found = await play(seed, Path(folder))
+            found = await compare(seed, Path(folder))
         counts[found.partition(": {")[0].partition(", ")[0] or "equal"] += 1
         if found.startswith("unexplained"):
             print(f"seed {seed}: {found}", flush=True)

@@ -1,13 +1,13 @@
 """A cluster has the same final state in `simulate` and under the daemon.
 
-`python -m tests.agreement.outcomes` plays 500 cases.
+`python -m tests.agreement.outcomes` runs 500 cases.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.agreement.outcomes import objection, play
+from tests.agreement.outcomes import compare, objection
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -15,7 +15,7 @@ async def test_the_daemon_and_simulate_place_the_same_pods(seed: int, tmp_path: 
     """Both place the pods of a snapshot on the same nodes: pods, gangs, priorities, preemption and
     workloads.
     """
-    assert not (await play(seed, tmp_path)).startswith("unexplained")
+    assert not (await compare(seed, tmp_path)).startswith("unexplained")
 
 
 def test_a_difference_is_explained_by_an_order_of_decisions_or_not_at_all():

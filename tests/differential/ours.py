@@ -36,7 +36,7 @@ from scheduler.simulate.batch import Batch
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions
 from tests.differential.case import Outcome
-from tests.differential.claimplay import granted
+from tests.differential.claimcontroller import granted
 from tests.differential.compare import plain
 from tests.differential.kinds import Manifest, key_of
 

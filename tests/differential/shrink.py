@@ -1,6 +1,6 @@
 """Reduce a case while its difference stays: fewer pods, fewer objects.
 
-Every step is played on the real cluster, because kube-scheduler's decision without an object is
+Every step runs on the real cluster, because kube-scheduler's decision without an object is
 otherwise unknown.
 """
 

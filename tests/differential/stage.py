@@ -11,7 +11,7 @@ from time import monotonic
 from tests.apiserver.patience import pause
 from tests.apiserver.realcluster import KubeScheduler
 from tests.differential.case import Outcome
-from tests.differential.claimplay import claims_of, granted, make_claims, ready
+from tests.differential.claimcontroller import claims_of, granted, make_claims, ready
 from tests.differential.kinds import (
     CHANGING,
     KINDS,
@@ -24,7 +24,7 @@ from tests.differential.kinds import (
 )
 from tests.differential.klog import Attempted
 from tests.differential.sight import PATIENCE_S, POLL_S, Sight, StageError, is_finished
-from tests.differential.volumeplay import play_controller
+from tests.differential.volumecontroller import bind_claims
 from tests.real.api import MERGE, Api, ApiError
 
 DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
@@ -180,7 +180,7 @@ class Stage:
                 for claim in await claims_of(self.api, pod):
                     await ready(self.api, claim)
             if has_volumes and attempts:
-                made = await play_controller(self.api, pod)
+                made = await bind_claims(self.api, pod)
                 self.sight.expect("PersistentVolumeAdd", made)
             await pause(POLL_S)
 

@@ -25,7 +25,9 @@ class Typed(NamedTuple):
     printed: str
 
 
-def play(page: str, folder: Path, *, installed: Path | None = None, until: str = "") -> list[Typed]:
+def run_page(
+    page: str, folder: Path, *, installed: Path | None = None, until: str = ""
+) -> list[Typed]:
     """Run all commands of a page, in order, in one shell; its background processes end with it.
 
     `installed` is a folder of programs to use instead of ours; `until` is how the last command

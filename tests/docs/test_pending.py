@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import matches, play
+from tests.docs.console import matches, run_page
 from tests.docs.pages import ROOT
 
 PAGE = "howto/pending.md"
@@ -14,7 +14,7 @@ PAGE = "howto/pending.md"
 @pytest.mark.long
 def test_each_question_is_answered_by_its_command(tmp_path: Path):
     """All commands of the page run on the page's own cluster."""
-    for typed in play(PAGE, tmp_path):
+    for typed in run_page(PAGE, tmp_path):
         assert matches(typed.expected, typed.printed), typed
 
 

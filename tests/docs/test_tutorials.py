@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import environment, matches, play
+from tests.docs.console import environment, matches, run_page
 
 
 @pytest.mark.long
@@ -31,7 +31,7 @@ def test_the_commands_of_a_page_print_its_output(
     if not shutil.which("kubectl", path=environment(tmp_path)["PATH"]):
         pytest.skip("kubectl is not there: run `make tools`")
 
-    for typed in play(page, tmp_path):
+    for typed in run_page(page, tmp_path):
         assert matches(typed.expected, typed.printed), typed
 
 

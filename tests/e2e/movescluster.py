@@ -1,7 +1,7 @@
 """A server with nodes, its controllers and a budget, for tests of MovePlans on a running server.
 
-On the real server kube-controller-manager makes the pods; the test plays kubelets and the budget's
-controller.
+On the real server kube-controller-manager makes the pods; the test acts as kubelets and the
+budget's controller.
 """
 
 import asyncio
@@ -89,7 +89,7 @@ class Live:
 
     async def pods(self) -> list[Json]:
         """Return the pods of the namespace; remove their scheduling gates unless they are kept, and
-        play the kubelets of a real server.
+        act as the kubelets of a real server.
         """
         found: list[Json] = (await self.send("GET", f"{self.core}/pods"))["items"]
         for one in found if not self.holds else ():

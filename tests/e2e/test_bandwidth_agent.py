@@ -17,7 +17,7 @@ from scheduler.objects.quantity import quantity
 from scheduler.testing.builders import node
 from tests.e2e.operatorcluster import SERVERS, LiveCluster, open_cluster
 
-pytestmark = pytest.mark.allow_blocking("the test plays the kernel")
+pytestmark = pytest.mark.allow_blocking("the test acts as the kernel")
 Json = dict[str, Any]
 
 

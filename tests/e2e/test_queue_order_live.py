@@ -203,8 +203,10 @@ class Daemons:
             await asyncio.wait_for(drain, PATIENCE_S)
 
 
-async def play(contention: Contention, number: int, daemons: Daemons, disruption: str) -> float:
-    """Play one round.
+async def run_round(
+    contention: Contention, number: int, daemons: Daemons, disruption: str
+) -> float:
+    """Run one round.
 
     Return the seconds from capacity, and a leader, to the last bind of the gang.
     """
@@ -270,7 +272,9 @@ async def rounds_of(
         if daemons.elects:
             await asked(daemons.leader, bool, "a leader")
             await daemons.start(1)
-        found = [await play(contention, number, daemons, disruption) for number in range(count)]
+        found = [
+            await run_round(contention, number, daemons, disruption) for number in range(count)
+        ]
     finally:
         await daemons.close()
     print(

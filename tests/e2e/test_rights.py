@@ -121,7 +121,7 @@ BY_VALUE = {("list", kind.group, kind.plural) for kind in (KAI_GROUP, POD_GANG)}
 BY_VALUE |= {("list", "trellis.dev", "podmixhistories")}
 
 
-# Served since Kubernetes 1.37: rights on them are played apart.
+# Served since Kubernetes 1.37: rights on them are tested separately.
 LATER = {(verb, "compositepodgroups") for verb in ("list", "watch")}
 LATER |= {("patch", "compositepodgroups/status")}
 LATER |= {(verb, "devicetaintrules") for verb in ("list", "watch")}

@@ -1,4 +1,4 @@
-"""`trellis trace` watches a cluster, and a play of its trace places the pods as the daemon did.
+"""`trellis trace` watches a cluster, and a replay of its trace places the pods as the daemon did.
 
 The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiserver.
 """

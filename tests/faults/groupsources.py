@@ -25,7 +25,7 @@ VOLCANO, APP_GROUP = volcano.KIND, appgroup.KIND
 KINDS = (VOLCANO, APP_GROUP)
 # Not a kind of an API: its pods describe such a group.
 KUEUE = "pods of Kueue"
-# All members of an application are of one workload: several workloads are not played here.
+# All members of an application are of one workload: several workloads are not covered here.
 _SELECTOR = "w"
 
 

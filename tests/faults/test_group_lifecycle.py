@@ -1,6 +1,6 @@
 """A group's lifecycle, with the process killed at each of its writes: no running pod is deleted.
 
-The lifecycle is played once without a fault to count its writes, then once for each write and each
+The lifecycle runs once without a fault to count its writes, then once for each write and each
 kind of interruption: the write arrived or not; a new process starts, or a standby takes over. All
 decisions must follow from objects alone: memory is lost with the process, and a standby has only
 watched.

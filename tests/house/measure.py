@@ -56,7 +56,7 @@ def entered(number: int) -> set[CodeType]:
     drive = decisions.Drive(50)
     *before, last = interleaved.pods(number, "trace", 1, spread=False)
     for pod in before:
-        drive.play([pod])
+        drive.decide([pod])
     found: set[CodeType] = set()
 
     def note(frame: FrameType, event: str, _argument: object) -> None:
@@ -73,7 +73,7 @@ def entered(number: int) -> set[CodeType]:
             sys.setprofile(None)
 
     drive.engine.run = traced  # type: ignore[method-assign] # only around this one pod
-    drive.play([last])
+    drive.decide([last])
     return found
 
 

@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.warm_up:
         for name in options.contestant:
             console.print(f"warming up {name}")
-            play(workload.load(SMOKE), name)
+            run_workload(workload.load(SMOKE), name)
     if options.before:
         join(BEFORE, options.before.resolve())
         options.contestant.append(BEFORE)
@@ -95,14 +95,14 @@ def compete(
         shift = turn % len(contestants)
         for name in [*contestants[shift:], *contestants[:shift]]:
             print(f"{load.name}: turn {turn + 1} of {repeat}: {name}", file=sys.stderr)
-            runs.append(play(load, name))
+            runs.append(run_workload(load, name))
             report["runs"] = msgspec.to_builtins(runs)
             report |= summary(runs)
             file.write_bytes(msgspec.json.format(msgspec.json.encode(report)))
     return report
 
 
-def play(load: Workload, name: str) -> Run:
+def run_workload(load: Workload, name: str) -> Run:
     """Run one workload once with one contestant."""
     outcome = asyncio.run(contest.run(load, contestant(name, gangs=load.has_gangs)))
     return Run(name, load.name, figures(load, outcome))

@@ -87,7 +87,7 @@ class Side:
 def decide(kinds: int) -> None:
     """Answer each line of stdin: a turn by its CPU seconds, `count` by the opcodes of its pods."""
     made = decisions.Drive(interleaved.NODES, process_time)
-    made.play(list(interleaved.pods(interleaved.WARM_UP, "warm", kinds, spread=False)))
+    made.decide(list(interleaved.pods(interleaved.WARM_UP, "warm", kinds, spread=False)))
     made.reset()
     wanted = list(interleaved.pods(interleaved.PODS + COUNTED, "pod", kinds, spread=False))
     gc.collect()
@@ -96,9 +96,9 @@ def decide(kinds: int) -> None:
     for line in sys.stdin:
         before = sum(made.seconds.values())
         if line.strip() == "count":
-            found: float = opcodes(lambda: made.play(wanted[-COUNTED:]))
+            found: float = opcodes(lambda: made.decide(wanted[-COUNTED:]))
         else:
-            made.play(wanted[int(line) : int(line) + TURN])
+            made.decide(wanted[int(line) : int(line) + TURN])
             found = sum(made.seconds.values()) - before
         print(json.dumps(found), flush=True)
     if made.binds != len(wanted):

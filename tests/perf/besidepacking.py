@@ -37,7 +37,7 @@ def drive(preset: str, kinds: int) -> decisions.Drive:
         for amounts in (manifest["status"]["allocatable"], manifest["status"]["capacity"]):
             amounts[GPU] = GPUS
         made.engine.handle(Watched("Node", "MODIFIED", read_node(manifest)), 1.0)
-    made.play(list(interleaved.pods(interleaved.WARM_UP, "warm", kinds, spread=False)))
+    made.decide(list(interleaved.pods(interleaved.WARM_UP, "warm", kinds, spread=False)))
     made.reset()
     return made
 
@@ -53,7 +53,7 @@ def pair(kinds: int) -> dict[str, float]:
     gc.freeze()
     for number, start in enumerate(range(0, interleaved.PODS, TURN)):
         for preset in list(drives)[:: 1 if number % 2 else -1]:
-            drives[preset].play(wanted[start : start + TURN])
+            drives[preset].decide(wanted[start : start + TURN])
     gc.unfreeze()
     for preset, made in drives.items():
         if made.binds != interleaved.PODS:

@@ -2,7 +2,7 @@
 
     python -m tests.perf.churn --pods 1000000
 
-In process, without an API server (`inprocess.Play`). Pods arrive a hundred at a time and are
+In process, without an API server (`inprocess.WorkloadRun`). Pods arrive a hundred at a time and are
 deleted when the next hundred have arrived: plain ones of a few kinds, ones with a label of their
 own as those of StatefulSets, and one in twenty that fits nowhere. Nodes are replaced from time to
 time. Prints and writes JSON: resident memory in MiB and objects of the collector at equal steps,
@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from tests.perf.inprocess import SCHEDULER, Play
+from tests.perf.inprocess import SCHEDULER, WorkloadRun
 from tests.perf.pageload import RESULTS
 from tests.perf.workload import Manifest
 
@@ -66,7 +66,7 @@ class Churn:
     """A cluster through which pods go."""
 
     def __init__(self) -> None:
-        self.play = Play()
+        self.workload_run = WorkloadRun()
         self.number = self._nodes = 0
         self._here: list[Any] = []
         self._offered: list[Any] = []
@@ -75,24 +75,24 @@ class Churn:
 
     def wave(self) -> None:
         """Create pods, wait until they are bound or rejected, and delete those before them."""
-        play = self.play
-        coming = [play.decoded(pod(self.number + n)) for n in range(WAVE)]
+        workload_run = self.workload_run
+        coming = [workload_run.decoded(pod(self.number + n)) for n in range(WAVE)]
         self.number += WAVE
-        play.create(coming, awaited=False)
+        workload_run.create(coming, awaited=False)
         for one in self._here:
-            play.remove(one)
-        while play.engine.has_work():
-            play.turn()
+            workload_run.remove(one)
+        while workload_run.engine.has_work():
+            workload_run.turn()
         self._here = coming
         if self.number % (10 * WAVE) == 0:
-            play.remove(self._offered.pop(0))
+            workload_run.remove(self._offered.pop(0))
             self._add_node()
 
     def _add_node(self) -> None:
         self._nodes += 1
-        one = self.play.decoded(node(self._nodes))
+        one = self.workload_run.decoded(node(self._nodes))
         self._offered.append(one)
-        self.play.add(one)
+        self.workload_run.add(one)
 
 
 def measure(pods: int, step: int) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def measure(pods: int, step: int) -> dict[str, Any]:
     return {
         "nodes": NODES,
         "pods": pods,
-        "binds": churn.play.binds,
+        "binds": churn.workload_run.binds,
         "podsPerSecond": round(pods / took_s),
         "step": step,
         "memoryMiB": memory_mib,

@@ -14,7 +14,7 @@ import msgspec
 
 from tests.apiserver.patience import pause, until
 from tests.apiserver.realcluster import RealCluster, start_cluster
-from tests.differential.claimplay import make_claims
+from tests.differential.claimcontroller import make_claims
 from tests.differential.kinds import collection
 from tests.perf.observer import Observer
 from tests.perf.usage import Sampler
@@ -141,7 +141,7 @@ class Contest:
 
     async def _create_pods(self, op: CreatePods) -> None:
         if op.namespace:
-            raise ValueError("named namespaces are for workloads that are played in process")
+            raise ValueError("named namespaces are for workloads that run in process")
         namespace = await self._new_namespace()
         bodies = encoded(op.manifests(self.scheduler.scheduler_name))
         if not op.skip_wait_to_completion:

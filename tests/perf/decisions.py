@@ -76,7 +76,7 @@ class Drive:
         for kind in ("Pod", "Namespace"):
             self.engine.handle(Listed(kind, ()), self._now)
 
-    def play(self, pods: Sequence[Pod]) -> None:
+    def decide(self, pods: Sequence[Pod]) -> None:
         """Take pods in, decide them all, answer and echo every bind."""
         for pod in pods:
             self._pods[pod.metadata.uid] = pod
@@ -116,14 +116,14 @@ class Drive:
 def measure(nodes: int, pods: int) -> dict[str, Any]:
     """Return the figures of one run over this many nodes; raise if a pod is not placed."""
     drive = Drive(nodes)
-    drive.play(plain_pods(WARM_UP, "warm"))
+    drive.decide(plain_pods(WARM_UP, "warm"))
     drive.reset()
     before = point_seconds(drive.meters)
     wanted = plain_pods(pods, "pod")
     gc.collect()
     gc.freeze()
     cpu_s = process_time()
-    drive.play(wanted)
+    drive.decide(wanted)
     cpu_s = process_time() - cpu_s
     gc.unfreeze()
     if drive.binds != pods or drive.events != pods:
@@ -174,11 +174,11 @@ def point_seconds(meters: Meters) -> dict[str, float]:
 def profiled(nodes: int, pods: int, lines: int = 45) -> str:
     """Return the profile of a run, by own time, as text."""
     drive = Drive(nodes)
-    drive.play(plain_pods(WARM_UP, "warm"))
+    drive.decide(plain_pods(WARM_UP, "warm"))
     profile = cProfile.Profile()
     wanted = plain_pods(pods, "pod")
     profile.enable()
-    drive.play(wanted)
+    drive.decide(wanted)
     profile.disable()
     text = io.StringIO()
     stats = pstats.Stats(profile, stream=text).strip_dirs()

@@ -18,13 +18,13 @@ from scheduler.engine.effects import Answer, Solve, Watched
 from scheduler.groups.problem.answer import SolvedVictims
 from scheduler.groups.solver import questions
 from scheduler.objects.configmap import ConfigMap
-from tests.perf.gangs import LABEL, GangPlay, _group
+from tests.perf.gangs import LABEL, GangRun, _group
 
 NODES, RACKS, GPUS = 500, 20, 8
 GPU = "nvidia.com/gpu"
 
 
-class EvictionPlay(GangPlay):
+class EvictionRun(GangRun):
     """A run that keeps the answers of victim searches, with their CPU seconds."""
 
     def __init__(self) -> None:
@@ -43,10 +43,10 @@ class EvictionPlay(GangPlay):
 def single_pods(_folder: Path) -> dict[str, Any]:
     """A group of 250 with 8 GPUs each; every node runs 8 pods with one GPU."""
 
-    def fill(play: EvictionPlay) -> None:
+    def fill(workload_run: EvictionRun) -> None:
         for at in range(NODES):
             pods = [_pod(f"low-{at}-{n}", 1, "", 0, at) for n in range(GPUS)]
-            play.create([play.decoded(pod) for pod in pods], awaited=False)
+            workload_run.create([workload_run.decoded(pod) for pod in pods], awaited=False)
 
     return _evicting(250, 2000, fill)
 
@@ -61,39 +61,41 @@ def groups_of_four(_folder: Path) -> dict[str, Any]:
     return _evicting(500, 500, _gangs(4))
 
 
-def _gangs(size: int) -> Callable[[EvictionPlay], None]:
+def _gangs(size: int) -> Callable[[EvictionRun], None]:
     """Return the filling of all nodes by groups of this size, their members distributed in turn."""
 
-    def fill(play: EvictionPlay) -> None:
+    def fill(workload_run: EvictionRun) -> None:
         many = NODES // size
         for number in range(many):
             made = msgspec.convert(_group(f"low-{number}", size), ConfigMap)
-            play.engine.handle(Watched("GroupConfigMap", "ADDED", made), play.now)
+            workload_run.engine.handle(Watched("GroupConfigMap", "ADDED", made), workload_run.now)
         for at in range(NODES):
             name = f"low-{at % many}"
             pod = _pod(f"{name}-{at // many}", GPUS, name, 0, at)
-            play.create([play.decoded(pod)], awaited=False)
+            workload_run.create([workload_run.decoded(pod)], awaited=False)
 
     return fill
 
 
-def _evicting(size: int, evicted: int, fill: Callable[[EvictionPlay], None]) -> dict[str, Any]:
+def _evicting(size: int, evicted: int, fill: Callable[[EvictionRun], None]) -> dict[str, Any]:
     """Create a group on full nodes and run until it is bound; AssertionError unless proven best."""
-    play = EvictionPlay()
+    workload_run = EvictionRun()
     for at in range(NODES):
-        play.add(play.decoded(_node(at)))
-    fill(play)
+        workload_run.add(workload_run.decoded(_node(at)))
+    fill(workload_run)
     high = _group("high", size)
     high["data"]["priority"] = "100"
     made = msgspec.convert(high, ConfigMap)
-    play.engine.handle(Watched("GroupConfigMap", "ADDED", made), play.now)
-    members = [play.decoded(_pod(f"high-{n}", GPUS, "high", 100, None)) for n in range(size)]
-    figures = play.measure(members)
-    seconds = [each for each, _ in play.searches]
-    proven = all(found.optimal for _, found in play.searches)
-    if play.evictions != evicted or not proven:
-        stages = [found.stages for _, found in play.searches]
-        raise AssertionError(f"{play.evictions} evicted, {evicted} are enough: {stages}")
+    workload_run.engine.handle(Watched("GroupConfigMap", "ADDED", made), workload_run.now)
+    members = [
+        workload_run.decoded(_pod(f"high-{n}", GPUS, "high", 100, None)) for n in range(size)
+    ]
+    figures = workload_run.measure(members)
+    seconds = [each for each, _ in workload_run.searches]
+    proven = all(found.optimal for _, found in workload_run.searches)
+    if workload_run.evictions != evicted or not proven:
+        stages = [found.stages for _, found in workload_run.searches]
+        raise AssertionError(f"{workload_run.evictions} evicted, {evicted} are enough: {stages}")
     return {
         **figures,
         "cpuSeconds": size / figures["boundPerCpuSecond"],

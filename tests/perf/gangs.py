@@ -22,13 +22,13 @@ from scheduler.groups.problem.instance import DomainRule, Instance, Leaf, Level,
 from scheduler.groups.solver import questions
 from scheduler.groups.solver.solve import solve
 from scheduler.objects.configmap import ConfigMap
-from tests.perf.inprocess import Play
+from tests.perf.inprocess import WorkloadRun
 
 NODES, RACKS = 5000, 50
 LABEL = "sakkara.topology.rack"
 
 
-class GangPlay(Play):
+class GangRun(WorkloadRun):
     """A run with groups: the solver answers, and writes about groups are accepted."""
 
     def __init__(self, *, times_each: bool) -> None:
@@ -63,14 +63,14 @@ class GangPlay(Play):
 
 def many_small(_folder: Path) -> dict[str, Any]:
     """750 gangs of 4, each in one rack if one has capacity."""
-    play, figures = played(GangPlay(times_each=False), 750, 4, cpu="2")
-    return {**figures, "gangsPerCpuSecond": 750 / figures["cpuSeconds"]} | _solver(play)
+    workload_run, figures = measured(GangRun(times_each=False), 750, 4, cpu="2")
+    return {**figures, "gangsPerCpuSecond": 750 / figures["cpuSeconds"]} | _solver(workload_run)
 
 
 def few_large(_folder: Path) -> dict[str, Any]:
     """3 gangs of 1,000 with a preference for few racks and full nodes."""
-    play, figures = played(GangPlay(times_each=True), 3, 1000, cpu="1")
-    return {**figures, "worstSolveSeconds": max(play.solve_s)} | _solver(play)
+    workload_run, figures = measured(GangRun(times_each=True), 3, 1000, cpu="1")
+    return {**figures, "worstSolveSeconds": max(workload_run.solve_s)} | _solver(workload_run)
 
 
 def partitions(_folder: Path) -> dict[str, Any]:
@@ -106,30 +106,32 @@ def _leaves(nodes: int, slots: int) -> tuple[Leaf, ...]:
     )
 
 
-def _solver(play: GangPlay) -> dict[str, Any]:
-    if play.proven < play.solves:
-        raise AssertionError(f"{play.proven} of {play.solves} answers are proven")
-    return {"solves": play.solves}
+def _solver(workload_run: GangRun) -> dict[str, Any]:
+    if workload_run.proven < workload_run.solves:
+        raise AssertionError(f"{workload_run.proven} of {workload_run.solves} answers are proven")
+    return {"solves": workload_run.solves}
 
 
-def played(
-    play: GangPlay, gangs: int, size: int, cpu: str, nodes: int = NODES
-) -> tuple[GangPlay, dict[str, Any]]:
+def measured(
+    workload_run: GangRun, gangs: int, size: int, cpu: str, nodes: int = NODES
+) -> tuple[GangRun, dict[str, Any]]:
     """Place gangs of pods with this many CPUs on nodes of 8; return the figures as well."""
     for at in range(nodes):
-        play.add(play.decoded(_node(at)))
+        workload_run.add(workload_run.decoded(_node(at)))
     for at in range(0, nodes, 3):  # a third of the nodes is in use, unevenly
         busy = _pod(f"busy-{at}", str(1 + at % 7), "")
         busy["spec"]["nodeName"] = f"node-{at:05}"
-        play.create([play.decoded(busy)], awaited=False)
+        workload_run.create([workload_run.decoded(busy)], awaited=False)
     for at in range(gangs):
         made = msgspec.convert(_group(f"g{at}", size), ConfigMap)
-        play.engine.handle(Watched("GroupConfigMap", "ADDED", made), play.now)
+        workload_run.engine.handle(Watched("GroupConfigMap", "ADDED", made), workload_run.now)
     members = [
-        play.decoded(_pod(f"g{at}-{n}", cpu, f"g{at}")) for at in range(gangs) for n in range(size)
+        workload_run.decoded(_pod(f"g{at}-{n}", cpu, f"g{at}"))
+        for at in range(gangs)
+        for n in range(size)
     ]
-    figures = play.measure(members)
-    return play, {**figures, "cpuSeconds": len(members) / figures["boundPerCpuSecond"]}
+    figures = workload_run.measure(members)
+    return workload_run, {**figures, "cpuSeconds": len(members) / figures["boundPerCpuSecond"]}
 
 
 def _node(at: int) -> dict[str, Any]:

@@ -4,9 +4,9 @@
 
 `trellis run` schedules what arrives at random on a sandbox: pods, gangs, pods of a higher priority
 that may evict, ends and deletions. A watch of the API server records the node of each pod.
-Afterwards `trellis trace --decision-log` writes the trace, and the play behind `trellis simulate
+Afterwards `trellis trace --decision-log` writes the trace, and the replay behind `trellis simulate
 --trace F --ties uid` decides again. Prints JSON with the pods whose nodes differ, in order of
-arrival. DIR keeps the log, the nodes and the trace. `--replay` plays what DIR has.
+arrival. DIR keeps the log, the nodes and the trace. `--replay` replays what DIR has.
 """
 
 import argparse
@@ -299,7 +299,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.9, help="arrivals per second")
     parser.add_argument("--mean-duration-s", type=float, default=150)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--replay", action="store_true", help="only play what the folder has")
+    parser.add_argument("--replay", action="store_true", help="only replay what the folder has")
     wanted = parser.parse_args()
     wanted.folder.mkdir(parents=True, exist_ok=True)
     record = wanted.folder / "live.json"

@@ -1,4 +1,4 @@
-"""A workload played in process: the engine alone, its effects carried out at once by a small
+"""A workload in process: the engine alone, its effects carried out at once by a small
 simulation.
 
 No API server, no sockets: the result is the engine's cost per pod for intake, decisions, answers
@@ -50,7 +50,7 @@ PACE = 5000.0
 PATIENCE = 2000
 
 
-class Play:
+class WorkloadRun:
     """An engine and its simulated surroundings during a workload.
 
     It has the default profile, unless others are given.
@@ -216,10 +216,10 @@ class Play:
 class _Churning:
     """Objects that are created and deleted beside the measured pods."""
 
-    def __init__(self, play: Play, op: Churn) -> None:
-        self._play = play
+    def __init__(self, workload_run: WorkloadRun, op: Churn) -> None:
+        self._play = workload_run
         self._op = op
-        self._next = play.now
+        self._next = workload_run.now
         self._number = 0
         self._made: list[list[Any]] = []
 

@@ -64,12 +64,12 @@ def microseconds(
     """
     drive = decisions.Drive(NODES, clock=process_time)
     change(drive.engine)
-    drive.play(list(pods(WARM_UP, "warm", kinds, spread=spread)))
+    drive.decide(list(pods(WARM_UP, "warm", kinds, spread=spread)))
     drive.reset()
     wanted = list(pods(PODS, "pod", kinds, spread=spread))
     gc.collect()
     gc.freeze()
-    drive.play(wanted)
+    drive.decide(wanted)
     gc.unfreeze()
     if drive.binds != PODS:
         raise AssertionError(f"{drive.binds} binds for {PODS} pods")

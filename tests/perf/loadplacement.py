@@ -75,7 +75,7 @@ class Load:
         return min(cores, CORES), min(gib, GIB)
 
 
-class Play:
+class PlacementRun:
     """One run: the cluster, its load, and agents that report in turn."""
 
     def __init__(self, args: dict[str, Any] | None, base: dict[str, Use], seed: int) -> None:
@@ -199,19 +199,19 @@ def burst(args: dict[str, Any] | None, situation: str, *, pods: int = BURST) -> 
     """Return peak and spread of utilisation after a burst of pods."""
     nodes, make = SITUATIONS[situation]
     random = Random(7)
-    play = Play(args, nodes(random), seed=11)
+    run = PlacementRun(args, nodes(random), seed=11)
     for number in range(pods):
-        play.ask(f"pod-{number:04}", *make(random, number))
+        run.ask(f"pod-{number:04}", *make(random, number))
     for _ in range(SETTLE_S):
-        play.second()
-    found = play.utilisation()
+        run.second()
+    found = run.utilisation()
     return {
         "peakCpu": max(cpu for cpu, _ in found),
         "peakMemory": max(memory for _, memory in found),
         "peak": max(max(one) for one in found),
         "spreadCpu": pstdev(cpu for cpu, _ in found),
         "spreadMemory": pstdev(memory for _, memory in found),
-        "placed": float(len(play.load.pods)),
+        "placed": float(len(run.load.pods)),
         "nodesOver65": float(sum(cpu > 0.65 for cpu, _ in found)),
     }
 

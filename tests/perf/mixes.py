@@ -167,7 +167,7 @@ def least_imbalance(mix: Mix, used: Shape) -> float:
     return float(objective.Value() / sum(count for _, count in mix[0]))
 
 
-def play(mix: Mix, policy: Compared, seed: int) -> Outcome:
+def run_seed(mix: Mix, policy: Compared, seed: int) -> Outcome:
     """Run one seed."""
     kinds, _ = mix
     nodes = [
@@ -230,14 +230,14 @@ def policies(mix: Mix) -> dict[str, Compared]:
     }
 
 
-def _ahead(played: Mapping[tuple[str, str], Sequence[Outcome]], mix: str, policy: str) -> str:
+def _ahead(outcomes: Mapping[tuple[str, str], Sequence[Outcome]], mix: str, policy: str) -> str:
     """Return the least lead over the strategies of kube-scheduler, seed by seed, in points.
 
     Of the pods refused, and of the imbalance above its floor.
     """
     fewer, nearer = [], []
     for strategy in STRATEGIES:
-        for own, other in zip(played[mix, policy], played[mix, strategy], strict=True):
+        for own, other in zip(outcomes[mix, policy], outcomes[mix, strategy], strict=True):
             fewer.append(other.refused - own.refused)
             nearer.append(other.above_floor - own.above_floor)
     return f"{100 * min(fewer):.2f} | {100 * min(nearer):.2f}"
@@ -250,10 +250,10 @@ def main() -> None:
     wanted = parser.parse_args()
     print("| mix | score | refused | at least | cpu used | memory used | imbalance | above floor |")
     print("|---|---|---|---|---|---|---|---|")
-    played: dict[tuple[str, str], list[Outcome]] = {}
+    outcomes: dict[tuple[str, str], list[Outcome]] = {}
     for name, mix in mixes().items():
         for policy, compared in policies(mix).items():
-            runs = [play(mix, compared, seed) for seed in wanted.seeds]
+            runs = [run_seed(mix, compared, seed) for seed in wanted.seeds]
             refused, least, cpu, memory, apart, floor = (
                 100 * float(np.mean([getattr(run, field) for run in runs]))
                 for field in Outcome.__struct_fields__
@@ -263,12 +263,12 @@ def main() -> None:
                 f"{apart:.2f} | {apart - floor:.2f} |",
                 flush=True,
             )
-            played[name, policy] = runs
+            outcomes[name, policy] = runs
     print("\n| mix | score | fewer refused | nearer to the floor |\n|---|---|---|---|")
     for name, mix in mixes().items():
         for policy in policies(mix):
             if policy not in STRATEGIES:
-                print(f"| {name} | {policy} | {_ahead(played, name, policy)} |")
+                print(f"| {name} | {policy} | {_ahead(outcomes, name, policy)} |")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ import msgspec
 from scheduler.config import load
 from scheduler.framework.profile import ProfileSpec
 from scheduler.intree import registry
-from tests.perf.inprocess import SCHEDULER, Play
+from tests.perf.inprocess import SCHEDULER, WorkloadRun
 from tests.perf.machine import machine
 from tests.perf.workload import POD, CreateNodes, CreatePods, Manifest
 
@@ -82,7 +82,7 @@ def report(node: str) -> Manifest:
     }
 
 
-class Side(Play):
+class Side(WorkloadRun):
     """One of the two engines, with its nodes and their reports."""
 
     def __init__(self, case: Case, *, has_plugin: bool, nodes: int) -> None:

@@ -1,7 +1,7 @@
 """The daemon with 5,000 nodes and 100,000 bound pods: the time until it is ready, and its memory.
 
 Called by `table`. `trellis run` is a separate process with its defaults; the API server is the
-embedded one, in this process. An hour of churn (ten pods a second) is played as fast as both can:
+embedded one, in this process. An hour of churn (ten pods a second) is replayed as fast as both can:
 pods are created, scheduled and deleted, while the resident size is recorded.
 """
 

@@ -30,7 +30,7 @@ from rich.table import Table
 
 from scheduler.base.clock import RealClock
 from tests.perf import evictions, gangs, interleaved, resident, simulating, workload
-from tests.perf.inprocess import Play
+from tests.perf.inprocess import WorkloadRun
 from tests.perf.machine import machine, speed, versions
 from tests.real.schedulers import ROOT
 
@@ -155,7 +155,7 @@ def measure(row: Row, *, profile: bool) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="trellis-table-") as folder:
             figures = row.measure(Path(folder))
     else:
-        figures = _played(row.workload, profile=profile)
+        figures = _measured(row.workload, profile=profile)
     # The mean of both ends: the load of the host's other guests varies.
     return {**figures, "machineFactor": (before + speed()["factor"]) / 2}
 
@@ -215,14 +215,14 @@ def shown(report: dict[str, Any]) -> Table:
     return table
 
 
-def _played(name: str, *, profile: bool) -> dict[str, Any]:
-    play = Play()
+def _measured(name: str, *, profile: bool) -> dict[str, Any]:
+    workload_run = WorkloadRun()
     load = workload.load(f"inprocess/{name}")
     if not profile:
-        return play.carry_out(load)
+        return workload_run.carry_out(load)
     profiler = cProfile.Profile()
-    play.around = profiler
-    figures = play.carry_out(load)
+    workload_run.around = profiler
+    figures = workload_run.carry_out(load)
     stats = pstats.Stats(profiler, stream=sys.stderr).strip_dirs()
     stats.sort_stats("tottime").print_stats(60)
     return figures

@@ -5,7 +5,7 @@ import pytest
 
 from tests.perf import figures, observer, table, workload
 from tests.perf.contest import Outcome
-from tests.perf.inprocess import Play
+from tests.perf.inprocess import WorkloadRun
 from tests.perf.usage import Sampler
 from tests.real.exposition import parse
 
@@ -76,7 +76,7 @@ def test_every_row_of_the_table_has_a_workload(row):
     assert workload.Barrier is type(load.ops[-1])
 
 
-def test_a_workload_is_played_in_process():
+def test_a_workload_runs_in_process():
     """Every measured pod is bound, preemptors after their victims are deleted; retries are
     counted.
     """
@@ -86,7 +86,7 @@ def test_a_workload_is_played_in_process():
         msgspec.structs.replace(op, count=sizes[op.count]) if hasattr(op, "count") else op
         for op in small.ops
     ]
-    found = Play().carry_out(msgspec.structs.replace(small, ops=ops))
+    found = WorkloadRun().carry_out(msgspec.structs.replace(small, ops=ops))
 
     assert (20, 60) == (found["pods"], found["evictions"])
     assert {"scheduled": 20, "unschedulable": 20} == found["attempts"]

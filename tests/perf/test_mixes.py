@@ -36,11 +36,11 @@ def test_the_scarcer_resource_comes_first():
     assert mixes.by_scarcity(([((4, 8), 5)], [((1, 1), 1), ((1, 5), 1)])) == ["memory", "cpu"]
 
 
-def test_no_play_passes_its_floors():
+def test_no_run_passes_its_floors():
     """A short run with nodes of two kinds stays above both floors."""
     kinds = [((8000, 16_384), 2), ((4000, 32_768), 2)]
     mix = (kinds, [((1000, 1024), 0.5), ((1000, 8192), 0.3), ((3000, 12_288), 0.2)])
     for policy in mixes.policies(mix).values():
-        found = mixes.play(mix, policy, 1)
+        found = mixes.run_seed(mix, policy, 1)
         assert found.refused >= found.least_refused
         assert found.imbalance >= found.least_imbalance - 1e-9

@@ -14,7 +14,7 @@ from tests.perf.openb.policies import (
     typical,
     worth_of,
 )
-from tests.perf.openb.replay import State, play
+from tests.perf.openb.replay import State, run_arrivals
 
 NODES = [TraceNode("a", 64_000, 262_144, 2, "M1"), TraceNode("b", 64_000, 262_144, 2, "M2")]
 HALF, SMALL = TracePod(4_000, 1024, 1, 500), TracePod(4_000, 1024, 1, 300)
@@ -40,7 +40,7 @@ def policies(pods):
 def test_a_full_cluster_is_full(number):
     """Pods that fill all devices are placed by each policy, one more is rejected."""
     pods = [WHOLE]
-    run = play(NODES, pods, order(0, 0, 0, 0, 0), policies(pods)[number])
+    run = run_arrivals(NODES, pods, order(0, 0, 0, 0, 0), policies(pods)[number])
 
     assert 4000 == run.used[-1]
     assert 5000 == run.asked[-1]
@@ -50,7 +50,7 @@ def test_a_full_cluster_is_full(number):
 def test_worth_keeps_the_model_that_pods_name_free():
     """A pod without a model is placed on the node whose model no pod names."""
     pods = [WHOLE, NAMED]
-    run = play(NODES, pods, order(0, 0, 1), policies(pods)[2])
+    run = run_arrivals(NODES, pods, order(0, 0, 1), policies(pods)[2])
 
     assert 4000 == run.used[-1]
 
@@ -58,7 +58,7 @@ def test_worth_keeps_the_model_that_pods_name_free():
 def test_worth_fills_a_device_that_is_in_use():
     """Two halves share one device; a whole pod then still finds three free ones."""
     pods = [HALF, WHOLE]
-    run = play(NODES, pods, order(0, 0, 1, 1, 1), policies(pods)[2])
+    run = run_arrivals(NODES, pods, order(0, 0, 1, 1, 1), policies(pods)[2])
 
     assert 4000 == run.used[-1]
 

@@ -1,6 +1,6 @@
 """A generated trace for `simulate --trace`: 50,000 pods, 50 shapes, 2,000 nodes, half with GPUs.
 
-Write it, then play it:
+Write it, then replay it:
 
     python -m tests.perf.week DIR                               # GPUs suffice
     python -m tests.perf.week DIR --mean-duration-s 56850       # GPUs fill up, gangs wait

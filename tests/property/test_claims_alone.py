@@ -142,7 +142,7 @@ INSTEAD: Mapping[Move, Move] = {
 }
 
 
-def play(seed: int) -> Rig:
+def run_moves(seed: int) -> Rig:
     """Run random moves, check for devices allocated twice after each move, and settle."""
     rig = Rig(build, (*KINDS, *CLAIM_KINDS))
     random = Random(seed)
@@ -162,7 +162,7 @@ def play(seed: int) -> Rig:
 
 def nothing_left(seed: int) -> int:
     """Run random moves and check the end; return how many pods were bound with claims."""
-    rig = play(seed)
+    rig = run_moves(seed)
     assert [] == given_twice(rig.api), seed
     assert [] == rig.api.overcommitted, seed
     served = 0

@@ -153,7 +153,7 @@ def fits(reference, known, one, at, places, members):
     return known[at, here]
 
 
-def play(cluster, constraints):
+def simulate_case(cluster, constraints):
     nodes, slices, taken, members = cluster
     pods = [
         member(i, *(each["metadata"]["name"] for each in claims))
@@ -220,7 +220,7 @@ def test_members_with_different_claims_are_placed_exactly_when_feasible(part):
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
         cluster = make_cluster(Random(seed), equal_claims=False)
-        found = play(cluster, {})
+        found = simulate_case(cluster, {})
         is_feasible = next(assignments(cluster), None) is not None
         assert len(placed_on(found)) == (len(cluster[3]) if is_feasible else 0), seed
         seen[is_feasible] += 1
@@ -235,7 +235,7 @@ def test_like_members_are_placed_best(part):
     seen: Counter[Any] = Counter()
     for seed in range(part * 20, part * 20 + 20):
         cluster = make_cluster(Random(1000 + seed), equal_claims=True)
-        found = play(cluster, {"node": {"type": "pack"}})
+        found = simulate_case(cluster, {"node": {"type": "pack"}})
         least = min((len(set(places)) for places in assignments(cluster)), default=0)
         assert len(set(placed_on(found).values())) == least, seed
         assert len(placed_on(found)) == (len(cluster[3]) if least else 0), seed
@@ -385,7 +385,7 @@ def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
                     one["status"] = allocated(name, node=at, users=users)
                     kept.append(one)
         cluster = nodes, slices, taken, members
-        found = play(cluster, {})
+        found = simulate_case(cluster, {})
         for one in kept:
             del one["status"]
         is_feasible = next(assignments(cluster), None) is not None

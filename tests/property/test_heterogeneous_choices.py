@@ -9,7 +9,7 @@ from random import Random
 
 from scheduler.testing import node
 from tests.property.devicereference import Reference
-from tests.property.test_group_devices import check, device, placed_on, play, selects
+from tests.property.test_group_devices import check, device, placed_on, selects, simulate_case
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
 
 ANY = {"deviceClassName": "gpu"}
@@ -70,6 +70,6 @@ def test_choices_of_heterogeneous_members_are_made_together():
     hard = {seed: cluster for seed, cluster in clusters.items() if not serves_one_by_one(cluster)}
     assert len(hard) >= 25
     for seed, cluster in hard.items():
-        found = play(cluster, {})
+        found = simulate_case(cluster, {})
         assert len(placed_on(found)) == len(cluster[3]), seed
         check(cluster, found)

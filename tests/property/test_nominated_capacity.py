@@ -99,7 +99,7 @@ def nominations(made: str, rng: Random) -> Nominations:
     return Nominations(cpus, reserved, groups, rng.randint(1, len(groups)), made == "classes")
 
 
-def play(made: str, cluster: Nominations) -> Rig:
+def run_case(made: str, cluster: Nominations) -> Rig:
     """Terminate the victims just when the group arrives; return the result."""
     rig = Rig(build, (*KINDS, LEAF, ROOT))
     for node, cpu in enumerate(cluster.cpus):
@@ -174,7 +174,7 @@ def test_surplus_members_leave_reserved_capacity(made: str, batch: int):
     spared = 0
     for number in range(BATCH):
         cluster = nominations(made, Random(f"promised {made} {batch}/{number}"))
-        rig = play(made, cluster)
+        rig = run_case(made, cluster)
         assert (whole(rig, cluster) >= cluster.needed) == cluster.fits(list(cluster.cpus)), cluster
         if not cluster.is_telling or not cluster.fits(cluster.unreserved):
             continue

@@ -196,7 +196,7 @@ def happen(seed: int, *, differing: bool = False) -> Iterator[Rig]:
         yield rig
 
 
-def play(seed: int, *, differing: bool = False) -> Rig:
+def run_moves(seed: int, *, differing: bool = False) -> Rig:
     """Run the moves, and settle."""
     *_, rig = happen(seed, differing=differing)
     rig.calm()
@@ -226,7 +226,7 @@ def nominated_nodes(engine: Engine) -> dict[str, str]:
 
 def nothing_left(seed: int, *, differing: bool = False) -> Rig:
     """Run the moves; a restarted process decides nothing afterwards."""
-    rig = play(seed, differing=differing)
+    rig = run_moves(seed, differing=differing)
     assert [] == rig.api.overcommitted
     before = rig.api.placed
     rig.restart()
@@ -236,7 +236,7 @@ def nothing_left(seed: int, *, differing: bool = False) -> Rig:
 
 
 def nothing_remembered(seed: int) -> int:
-    """Play a run; from time to time, the nominations of a new process equal those of this one."""
+    """Make a run; from time to time, the nominations of a new process equal those of this one."""
     seen = 0
     for number, rig in enumerate(happen(seed)):
         if number % 6 or not rig.engine.is_leading:

@@ -58,13 +58,13 @@ def groups(seed: int) -> Rig:
     return rig
 
 
-def steps(play: Callable[[int], Rig], seed: int) -> list[bytes]:
+def steps(rig_of: Callable[[int], Rig], seed: int) -> list[bytes]:
     """Return an engine's effects, turn by turn."""
-    return [encode_effects(effects) for _, _, _, effects in play(seed).steps]
+    return [encode_effects(effects) for _, _, _, effects in rig_of(seed).steps]
 
 
-def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Play runs with every attempt made and with some skipped; return how many were.
+def compare(rig_of: Callable[[int], Rig], seeds: range, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Make runs with every attempt made and with some skipped; return how many were.
 
     Each counts as a whole attempt, so that a turn tries the same pods.
     """
@@ -81,10 +81,10 @@ def compare(play: Callable[[int], Rig], seeds: range, monkeypatch: pytest.Monkey
     for seed in seeds:
         with monkeypatch.context() as patch:
             patch.setattr(TurnRefusals, "of", lambda _self, _attempt: None)
-            tried = steps(play, seed)
+            tried = steps(rig_of, seed)
         with monkeypatch.context() as patch:
             patch.setattr(TurnRefusals, "of", counted)
-            assert tried == steps(play, seed), seed
+            assert tried == steps(rig_of, seed), seed
     return spared
 
 
@@ -100,7 +100,7 @@ def test_groups_and_preemptors_change_the_messages_of_pods(monkeypatch: pytest.M
 
 def test_pods_with_claims_are_tried_each_on_its_own(monkeypatch: pytest.MonkeyPatch):
     """The same with pods that have claims."""
-    compare(test_claims_alone.play, range(10), monkeypatch)
+    compare(test_claims_alone.run_moves, range(10), monkeypatch)
 
 
 @pytest.mark.long

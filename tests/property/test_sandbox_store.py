@@ -35,7 +35,7 @@ def make_store() -> ObjectStore:
     return store
 
 
-def play(store: ObjectStore, move: Move) -> None:
+def apply_move(store: ObjectStore, move: Move) -> None:
     what, which, number = move
     name = NAMES[which]
     labels = {"n": str(number)}
@@ -90,7 +90,7 @@ def test_the_past_can_be_listed(moves: list[Move]):
     store = make_store()
     seen = {store.version: state_of(store)}
     for move in moves:
-        play(store, move)
+        apply_move(store, move)
         seen[store.version] = state_of(store)
 
     for version, state in seen.items():
@@ -107,7 +107,7 @@ def test_a_replayed_watch_equals_the_list(moves: list[Move], selector: str):
     state: dict[str, Any] = {}
     replay(state, early.first())
     for move in moves:
-        play(store, move)
+        apply_move(store, move)
         if move[0] == "look":
             replay(state, early.next())
     replay(state, early.next())

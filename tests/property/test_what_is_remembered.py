@@ -22,7 +22,7 @@ from scheduler.engine.engine import Engine
 from tests.property import test_claims_alone
 from tests.property.engines import build
 from tests.property.rig import Rig
-from tests.property.test_objects_alone import play
+from tests.property.test_objects_alone import run_moves
 
 ATOMS = (int, float, str, bytes, bool, type(None))
 CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
@@ -229,7 +229,11 @@ def lived(rig: Rig) -> tuple[Engine, Engine]:
 
 def random_rig(seed: int) -> Rig:
     """Return a settled simulation: with claims, with members of different priority, or neither."""
-    return test_claims_alone.play(seed) if seed % 3 == 0 else play(seed, differing=seed % 3 == 1)
+    return (
+        test_claims_alone.run_moves(seed)
+        if seed % 3 == 0
+        else run_moves(seed, differing=seed % 3 == 1)
+    )
 
 
 @pytest.mark.parametrize("first", range(0, 40, 20))
@@ -249,7 +253,7 @@ def test_all_that_is_remembered_in_many_clusters(first: int):
 
 def test_a_memory_that_is_new_is_noticed():
     """A plugin that stores which groups were complete is detected, wherever it stores that."""
-    old, fresh = lived(play(0))
+    old, fresh = lived(run_moves(0))
     for engine, groups in ((old, {"default/ga"}), (fresh, set[str]())):
         plugin: Any = engine.profiles["trellis"].plugins["ClusterTopologyPlacementGroup"]
         plugin._planner._were_whole = groups

@@ -11,7 +11,7 @@ from tests.property import workloadmaking
 from tests.property.batches import batches
 from tests.vectors.workloadinvariants import invariants
 from tests.vectors.workloadphase import Phase
-from tests.vectors.workloadplay import play
+from tests.vectors.workloadphases import phases_of
 
 BATCH = 10
 # Each of these once broke an invariant: a group that was decided although its others had just been
@@ -33,7 +33,7 @@ IN_VAIN = (
 def broken(case):
     """Return the invariants that a case breaks, by phase."""
     found, before = {}, None
-    for index, seen in enumerate(play(case)):
+    for index, seen in enumerate(phases_of(case)):
         here = invariants(case, index, seen, before)
         if len(evictors(case, index, seen)) > 1:
             # Each of them evicts as few pods as possible; if one then uses capacity that the other
@@ -97,7 +97,7 @@ def test_the_cases_are_worth_judging(family):
     placed = waiting = evicted = 0
     for seed in range(20):
         case = workloadmaking.case(family, seed)
-        *_, seen = play(case)
+        *_, seen = phases_of(case)
         phase = Phase(case, len(case["steps"]), seen)
         for group in phase.groups:
             bound = len(phase.members(group).keys() & phase.at.keys())

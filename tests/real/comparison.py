@@ -13,8 +13,8 @@ import msgspec
 
 from tests.real.canonical import event_record, flat, kind_of, pod_record
 from tests.real.exposition import FamilyText, parse
-from tests.real.playing import EARLY, FREED, NO_NODES, Recording, Snapshot
 from tests.real.population import waiting
+from tests.real.recording import EARLY, FREED, NO_NODES, Recording, Snapshot
 
 ABSENT = "(absent)"
 ERRORS = {kind.name for kind in waiting() if kind.settles == "error"}

@@ -115,7 +115,9 @@ class Judge:
         return {} if code < 300 else {"Error": answer["message"]}
 
 
-async def play(cluster: RealCluster, scheduler: Scheduler, *, by_name: bool) -> dict[str, Outcome]:
+async def place_all(
+    cluster: RealCluster, scheduler: Scheduler, *, by_name: bool
+) -> dict[str, Outcome]:
     """Place the pods with one scheduler; return the result of each."""
     async with Api(cluster) as api, extender_server(Judge(api)) as server:
         await _furnish(api)

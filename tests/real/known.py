@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tests.real.comparison import ABSENT, Difference
-from tests.real.playing import FREED, NO_NODES, WAITING
 from tests.real.population import waiting
+from tests.real.recording import FREED, NO_NODES, WAITING
 
 NO_BATCHES = "OpportunisticBatching does not exist here: every pod is scored on its own"
 RETRIES_WITHOUT_NODES = (

@@ -13,7 +13,7 @@ import pytest
 from tests.apiserver.realcluster import start_cluster
 from tests.real.comparison import Compared, Difference, compare
 from tests.real.known import classify
-from tests.real.playing import Recording, play, state_of
+from tests.real.recording import Recording, record, state_of
 from tests.real.schedulers import ROOT, KubeSchedulerPeer, Scheduler
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(1200)]
@@ -35,7 +35,7 @@ async def test_both_write_the_same(nodes: int, pods: int, scheduler: Scheduler):
     recordings = []
     for each in (KubeSchedulerPeer(), scheduler):
         with start_cluster(name=f"compare-{each.name}") as cluster:
-            recordings.append(await play(cluster, each, nodes, pods))
+            recordings.append(await record(cluster, each, nodes, pods))
     peer, ours = recordings
     compared = compare(peer, ours)
     differences = classify(compared.differences)

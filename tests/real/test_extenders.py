@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.apiserver.realcluster import start_cluster
-from tests.real.extended import Outcome, play
+from tests.real.extended import Outcome, place_all
 from tests.real.schedulers import ROOT, KubeSchedulerPeer, Scheduler
 
 pytestmark = [pytest.mark.real, pytest.mark.timeout(600)]
@@ -30,11 +30,11 @@ async def test_both_ask_the_same(scheduler: Scheduler, *, by_name: bool):
     """Filter, prioritize, preempt and bind: same questions up to order, same messages, same
     nodes.
     """
-    played = []
+    outcomes = []
     for each in (KubeSchedulerPeer(), scheduler):
         with start_cluster(name=f"extended-{each.name}") as cluster:
-            played.append(await play(cluster, each, by_name=by_name))
-    peer, ours = played
+            outcomes.append(await place_all(cluster, each, by_name=by_name))
+    peer, ours = outcomes
     REPORTS.mkdir(parents=True, exist_ok=True)
     report = REPORTS / f"extenders-{'names' if by_name else 'nodes'}.json"
     report.write_text(json.dumps({"peer": plain(peer), "ours": plain(ours)}, indent=1) + "\n")

@@ -1,8 +1,8 @@
 """Workloads of other controllers live, by the files of the how-to: Job, JobSet, LeaderWorkerSet,
 Kueue's gates.
 
-The controllers are played: a pod of each template, as often as their objects state. The daemon is
-killed (SIGKILL) once between two workloads, and its placements stay.
+The test acts as the controllers: a pod of each template, as often as their objects state. The
+daemon is killed (SIGKILL) once between two workloads, and its placements stay.
 """
 
 from collections.abc import Iterator

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.console import environment, play
+from tests.docs.console import environment, run_page
 from tests.docs.pages import blocks
 from tests.release.trees import copied, run
 
@@ -33,7 +33,7 @@ def test_the_first_pod_is_placed_within_two_minutes(tmp_path: Path):
 
     begun = time.monotonic()
     run("bash", "-ec", installing, cwd=tree, **environment(folder, programs))
-    typed = play(
+    typed = run_page(
         PAGE, folder, installed=programs, until="kubectl wait --for=condition=Ready pod/web"
     )
     seconds = time.monotonic() - begun

@@ -5,7 +5,7 @@
     --cases 24
 
 Each case has two to four nodes and a gang that fills them to the last CPU, so some orders in which
-members are tried lead nowhere. It is played twice on a real API server with the gates of groups on.
+members are tried lead nowhere. It runs twice on a real API server with the gates of groups on.
 Kept are the cases in which kube-scheduler, after so many seconds, leaves the gang waiting at least
 once.
 """
@@ -111,7 +111,7 @@ class Stage:
     def __init__(self, cluster: RealCluster, seconds: float) -> None:
         self._cluster, self._seconds = cluster, seconds
 
-    async def play(self, one: Json) -> list[Json]:
+    async def observe(self, one: Json) -> list[Json]:
         """Return the observation when all are bound, or the time is over; leave nothing."""
         there = []
         for each in one["objects"]:
@@ -175,14 +175,14 @@ async def record(cases: int, seed: int, seconds: float, say: Callable[[str], Non
         stage = Stage(cluster, seconds)
         for number in range(cases):
             one = case(number, seed)
-            plays = [await stage.play(one), await stage.play(one)]
-            (group,) = plays[0][0]["groups"]
-            members = len(plays[0][0]["pods"])
-            say(f"{one['id']}: {[_bound(seen) for seen in plays]} of {members} bound")
-            if min(map(_bound, plays)) == members:
+            runs = [await stage.observe(one), await stage.observe(one)]
+            (group,) = runs[0][0]["groups"]
+            members = len(runs[0][0]["pods"])
+            say(f"{one['id']}: {[_bound(seen) for seen in runs]} of {members} bound")
+            if min(map(_bound, runs)) == members:
                 continue
             # The worse first: the compared result is at least the floor.
-            expected, again = sorted(plays, key=_bound)
+            expected, again = sorted(runs, key=_bound)
             verdict = {"either": [], "floor": {group: members}, "broken": {}}
             kept.append(one | {"expected": expected, "again": again, "verdicts": [verdict]})
     return kept

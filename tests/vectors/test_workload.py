@@ -9,7 +9,7 @@ placed here.
 import pytest
 
 from tests.vectors.workloadinvariants import agree, compare, invariants
-from tests.vectors.workloadplay import play
+from tests.vectors.workloadphases import phases_of
 
 FOLDER = "workload"
 RUNNERS = {
@@ -23,7 +23,7 @@ def test_case(vector):
     if vector.file not in RUNNERS:
         pytest.fail(f"no runner for {vector.path}")
     case, before, is_same = vector.case, None, True
-    for index, seen in enumerate(play(case)):
+    for index, seen in enumerate(phases_of(case)):
         verdict, recorded = case["verdicts"][index], case["expected"][index]
         found = invariants(case, index, seen, before)
         if is_same:
@@ -46,7 +46,7 @@ def test_the_invariants_notice_what_breaks_them(root, invariant):
     from tests.vectors.frame import vectors
 
     (case,) = (one.case for one in vectors(root, "workload/gang.json") if "exactly" in one.id)
-    (seen,) = play(case)
+    (seen,) = phases_of(case)
     assert not invariants(case, 0, seen, None)
     BREAKS[invariant](seen)
     assert invariant in invariants(case, 0, seen, None)

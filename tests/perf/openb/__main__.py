@@ -17,7 +17,7 @@ from scheduler.plugins.fragmentation.loss import Weights
 from tests.perf.openb import data, table
 from tests.perf.openb.bound import allocation_bound
 from tests.perf.openb.data import Order, TraceNode, TracePod
-from tests.perf.openb.inengine import play_engine
+from tests.perf.openb.inengine import run_engine
 from tests.perf.openb.policies import (
     BestFit,
     DotProd,
@@ -29,7 +29,7 @@ from tests.perf.openb.policies import (
     typical,
     worth_of,
 )
-from tests.perf.openb.replay import Policy, play
+from tests.perf.openb.replay import Policy, run_arrivals
 
 _OWN = "FragmentationAware"
 _RANDOM_TIES, _LEARNED = "+random-ties", "+learned"
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
                 is_random = options.ties == "random" or policy.endswith(_RANDOM_TIES)
                 rng = np.random.default_rng(seed) if is_random else None
                 total = TotalFragmentation(values)
-                run = play(nodes, pods, orders[seed], make(values), total, rng)
+                run = run_arrivals(nodes, pods, orders[seed], make(values), total, rng)
                 spent = time.perf_counter() - begun
                 runs.append(table.figures(trace, policy, seed, run, bound, spent))
                 print(msgspec.json.encode(runs[-1]).decode(), flush=True)
@@ -86,7 +86,7 @@ def _in_engine(
     """Return the figures of a run through the engine; `seconds` are of the processor."""
     begun = time.process_time()
     ties = _ENGINE_TIES[options.ties]
-    run = play_engine(nodes, pods, order, learns=options.learned, ties=ties)
+    run = run_engine(nodes, pods, order, learns=options.learned, ties=ties)
     spent = time.process_time() - begun
     name = f"{_OWN}, engine{', learned' if options.learned else ''}"
     if ties is not Ties.NAME:
@@ -128,7 +128,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--policies", default=f"BestFit,FGD,{_OWN}")
     parser.add_argument("--ties", choices=("rank", "random"), default="rank")
     parser.add_argument(
-        "--engine", action="store_true", help="play FragmentationAware through the real engine, too"
+        "--engine", action="store_true", help="run FragmentationAware through the real engine, too"
     )
     parser.add_argument(
         "--learned", action="store_true", help="give the engine no shapes: it learns the mix"

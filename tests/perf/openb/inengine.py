@@ -31,7 +31,7 @@ _API = "resource.k8s.io/v1"
 _PODS = 1001
 
 
-def play_engine(
+def run_engine(
     nodes: Sequence[TraceNode],
     pods: Sequence[TracePod],
     order: Order,

@@ -304,7 +304,7 @@ def _fewest(missing: int, gains: list[int]) -> int:
     return count if missing <= 0 else PLENTY
 
 
-def play(
+def run_arrivals(
     nodes: Sequence[TraceNode], pods: Sequence[TracePod], order: Order, policy: Policy, most: int
 ) -> tuple[Run, int]:
     """Run all arrivals of one seed with at most `most` moves; return the run and its moves."""
@@ -344,7 +344,7 @@ def main() -> None:
         for seed in map(int, options.seeds.split(",")):
             for most in map(int, options.moves.split(",")):
                 for policy in (BestFit(), FragmentationAware(worth, Weights())):
-                    run, moves = play(nodes, pods, orders[seed], policy, most)
+                    run, moves = run_arrivals(nodes, pods, orders[seed], policy, most)
                     sys.stdout.write(
                         f"{trace},{type(policy).__name__},{seed},{most},{moves},"
                         f"{run.allocation(100)},{run.allocation(130)}\n"

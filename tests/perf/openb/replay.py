@@ -169,7 +169,7 @@ class Replay:
         return kept
 
 
-def play(
+def run_arrivals(
     nodes: Sequence[TraceNode],
     pods: Sequence[TracePod],
     order: Order,

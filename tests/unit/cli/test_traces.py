@@ -43,7 +43,7 @@ def test_pods_that_never_fit_end_with_3(files, capsys):
     assert ("TraceSimulation", 1, True) == (found["kind"], found["neverBound"], found["complete"])
 
 
-def test_two_configurations_are_played(files, tmp_path, capsys):
+def test_two_configurations_are_compared(files, tmp_path, capsys):
     """`--against` runs the trace again under the other one."""
     argv, _ = files
     config = tmp_path / "config.yaml"

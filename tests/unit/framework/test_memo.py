@@ -53,7 +53,7 @@ def worth(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
 CELLS = {"score_cells": worth}
 
 
-class Played(Stage):
+class ScoringStage(Stage):
     """A stage with attempts from pre-filter to score."""
 
     def attempt(self, pod: Pod | None = None) -> tuple[list[bool], list[int], list[Scored]]:
@@ -79,7 +79,7 @@ class Played(Stage):
 
 def test_one_row_is_asked_about_again():
     """The same methods, on a view of the changed row."""
-    stage = Played(by_cpu())
+    stage = ScoringStage(by_cpu())
     stage.attempt()
     stage.place("a", "n1")
 
@@ -91,7 +91,7 @@ def test_one_row_is_asked_about_again():
 
 def test_cells_answer_for_a_few_rows():
     """No view is created to score them."""
-    stage = Played(by_cpu(**CELLS))
+    stage = ScoringStage(by_cpu(**CELLS))
     stage.attempt()
     stage.place("a", "n1")
     assert ([True, True, True], [0, 10, 0]) == stage.attempt()[:2]
@@ -104,7 +104,7 @@ def test_cells_answer_for_a_few_rows():
 
 def test_pods_of_one_key_share_it():
     """Pods of one key share the cached answer, whatever their shapes."""
-    stage = Played(by_cpu())
+    stage = ScoringStage(by_cpu())
     stage.attempt()
     stage.attempt(make_pod("other", labels={"app": "other"}))
 
@@ -113,7 +113,7 @@ def test_pods_of_one_key_share_it():
 
 def test_rows_that_fill_up_and_empty():
     """Rejections change with their reasons."""
-    stage = Played(by_cpu())
+    stage = ScoringStage(by_cpu())
     stage.place("a", "n1", cpu=3)
     assert [True, False, True] == stage.attempt()[0]
     stage.place("b", "n2", cpu=3)
@@ -138,7 +138,7 @@ def test_a_reason_that_was_not_there_has_everything_asked_again():
         other = reject(busy, "busy") if busy.any() else None
         return other if one is None else one | other
 
-    stage = Played(by_cpu(filter=two))
+    stage = ScoringStage(by_cpu(filter=two))
     stage.place("a", "n1", cpu=2)
     stage.attempt()
     stage.place("b", "n1")
@@ -150,7 +150,7 @@ def test_a_reason_that_was_not_there_has_everything_asked_again():
 
 def test_a_plugin_that_looks_across_rows_is_asked_about_all():
     """If `local` is false, one row changes the verdicts of others."""
-    stage = Played(by_cpu(local=False))
+    stage = ScoringStage(by_cpu(local=False))
     stage.attempt()
     stage.attempt()
     assert ([3], [3]) == stage.asked()
@@ -162,7 +162,7 @@ def test_a_plugin_that_looks_across_rows_is_asked_about_all():
 
 def test_many_rows_are_worked_out_together():
     """Past the few that cells are quicker for, and past a quarter of all, columns are."""
-    stage = Played(by_cpu(**CELLS), nodes=4 * FEW + 8)
+    stage = ScoringStage(by_cpu(**CELLS), nodes=4 * FEW + 8)
     stage.attempt()
     for number in range(FEW + 1):
         stage.place(f"p{number}", f"n{number}")
@@ -188,7 +188,7 @@ def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
     """A label of a node, then an object, then nothing; facts without a log are not cached at
     all.
     """
-    stage = Played(by_cpu(reads=reads))
+    stage = ScoringStage(by_cpu(reads=reads))
     stage.attempt()
     stage.cluster.put_node(make_node("n0", labels={"new": "label"}))
     stage.attempt()
@@ -202,7 +202,7 @@ def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
 
 def test_new_rows_and_new_resources_are_seen():
     """Cells read arrays that are recreated in either case."""
-    stage = Played(by_cpu(**CELLS))
+    stage = ScoringStage(by_cpu(**CELLS))
     stage.attempt()
     stage.cluster.put_node(make_node("n3", allocatable={"example.com/gpu": 1}))
     stage.place("a", "n3")
@@ -214,7 +214,7 @@ def test_new_rows_and_new_resources_are_seen():
 
 def test_each_pod_is_asked_about_without_a_key_of_its_likes():
     """`EACH_POD` caches nothing."""
-    stage = Played(by_cpu(key=lambda *_: EACH_POD))
+    stage = ScoringStage(by_cpu(key=lambda *_: EACH_POD))
     stage.attempt()
     stage.attempt()
 
@@ -223,7 +223,7 @@ def test_each_pod_is_asked_about_without_a_key_of_its_likes():
 
 def test_what_was_handed_out_stays_as_it_was():
     """A caller that keeps scores has unchanged, read-only values."""
-    stage = Played(by_cpu(**CELLS))
+    stage = ScoringStage(by_cpu(**CELLS))
     raw = stage.attempt()[2][0].raw
     stage.place("a", "n1")
 
@@ -235,7 +235,7 @@ def test_what_was_handed_out_stays_as_it_was():
 
 def test_columns_of_the_table_itself_are_copied():
     """A plugin may return a column that the table continues to write to."""
-    stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("pods")))
+    stage = ScoringStage(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("pods")))
     raw = stage.attempt()[2][0].raw
     stage.place("a", "n1")
 
@@ -246,7 +246,7 @@ def test_columns_of_the_table_itself_are_copied():
 
 def test_scores_out_of_range_are_found_as_ever():
     """On rows that are feasible, whether they are new or kept."""
-    stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("cpu") // 10))
+    stage = ScoringStage(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("cpu") // 10))
     stage.attempt()
     stage.place("a", "n1", cpu=2)
     with pytest.raises(Exception, match="invalid score 200"):
@@ -257,7 +257,7 @@ def test_scores_out_of_range_are_found_as_ever():
 
 def test_a_hypothetical_view_finds_nothing_kept():
     """Cached results are valid for the live nodes only."""
-    stage = Played(by_cpu())
+    stage = ScoringStage(by_cpu())
     stage.place("a", "n0", cpu=3)
     stage.attempt()
     nodes = Nodes(stage.cluster.table, stage.cluster.pods)
@@ -269,7 +269,7 @@ def test_a_hypothetical_view_finds_nothing_kept():
 
 def test_the_oldest_key_is_forgotten_first():
     """Answers are kept for a bounded number of kinds."""
-    stage = Played(by_cpu(key=lambda _self, pod: pod.metadata.labels["n"]))
+    stage = ScoringStage(by_cpu(key=lambda _self, pod: pod.metadata.labels["n"]))
     pods = [make_pod(f"p{n}", labels={"n": str(n)}) for n in range(MOST_KINDS + 1)]
     for pod in pods:
         stage.attempt(pod)
@@ -282,7 +282,7 @@ def test_the_oldest_key_is_forgotten_first():
 
 def test_constant_columns_stay_constant():
     """Constant columns cost nothing to add, also after a row was recomputed."""
-    stage = Played(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
+    stage = ScoringStage(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
     stage.attempt()
     stage.place("a", "n1")
     raw = stage.attempt()[2][0].raw
@@ -298,7 +298,7 @@ def test_a_constant_for_changed_rows_keeps_the_column_that_has_it():
         used = nodes.requested("cpu") // 1000
         return nodes.constant(int(used[0])) if nodes.size == 1 else np.maximum(used, 1)
 
-    stage = Played(by_cpu(score=score))
+    stage = ScoringStage(by_cpu(score=score))
     stage.place("a", "n0", cpu=2)
     raw = stage.attempt()[2][0].raw
     stage.place("b", "n1", cpu=1)

@@ -131,12 +131,12 @@ async def test_what_the_server_asks_for_is_understood(value: str):
 async def test_no_answer_is_code_0():
     """A reset, a silence and a missing server are distinguished, and raise nothing."""
 
-    async def play(asked: Asked, to: Conversation) -> None:
+    async def respond(asked: Asked, to: Conversation) -> None:
         if asked.path == "/reset":
             to.reset()
         await to.until_gone()
 
-    async with responding(play) as (client, _):
+    async with responding(respond) as (client, _):
         reset = await client.request("GET", "/reset")
         silent = await client.request("GET", "/silent", timeout_s=0.05)
     async with scripted(ok) as server:
@@ -209,14 +209,14 @@ async def read_all(watch: ResponseStream) -> bytes:
 async def test_a_stream_that_breaks_or_falls_silent_says_so():
     """A reset is a ConnectionError, silence a TimeoutError."""
 
-    async def play(asked: Asked, to: Conversation) -> None:
+    async def respond(asked: Asked, to: Conversation) -> None:
         await to.raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
         if asked.path == "/cut":
             await to.raw(b"5\r\nha")
             to.writer.close()
         await to.until_gone()
 
-    async with responding(play) as (client, _):
+    async with responding(respond) as (client, _):
         async with client.stream("/cut", silence_s=5) as watch:
             with pytest.raises(ConnectionError):
                 await read_all(watch)

@@ -22,7 +22,7 @@ REGISTRY = Registry(IN_TREE)
 SETUP = Setup(default_config(REGISTRY), REGISTRY)
 
 
-def played(nodes, pods):
+def simulated(nodes, pods):
     """Return a snapshot of CPU amounts, its simulation, and the cluster after it."""
     items = [node(f"n{at}", cpu=str(cpu), memory="64Gi") for at, cpu in enumerate(nodes)]
     items += [pod(f"p{at}", requests={"cpu": str(cpu)}) for at, cpu in enumerate(pods)]
@@ -37,7 +37,7 @@ def played(nodes, pods):
 )
 def test_figures_are_those_of_a_count_by_hand(nodes, pods):
     """Use, balance and fragmentation of CPU; every pod is where the simulation put it."""
-    simulation, snapshot = played(nodes, pods)
+    simulation, snapshot = simulated(nodes, pods)
     node_of = {one.key: one.node for one in simulation.pods}
     found = figures(snapshot, simulation)
 

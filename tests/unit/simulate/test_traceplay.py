@@ -29,7 +29,7 @@ HOST = "kubernetes.io/hostname"
 HEADER = "arrival,duration,namespace,shape,count,cpu,memory"
 
 
-def played(*rows, nodes=1, header=HEADER):
+def summary_of(*rows, nodes=1, header=HEADER):
     """Return the summary of a trace on equal nodes of 4 cores."""
     snapshot = Snapshot(nodes=tuple(read_node(node(f"n{i}")) for i in range(nodes)))
     stage = staged(snapshot, asking.setups("").default, AnswerOptions(now=1e9))
@@ -40,7 +40,7 @@ def played(*rows, nodes=1, header=HEADER):
 
 def test_a_pod_waits_until_another_one_ends():
     """Two pods each fill the node: the second one waits for the end of the first."""
-    found = played("0,100,a,big,1,4,1Gi", "10,100,a,big,1,4,1Gi")
+    found = summary_of("0,100,a,big,1,4,1Gi", "10,100,a,big,1,4,1Gi")
     (waiting,) = found.waiting
 
     assert (2, 2, 0) == (found.pods, found.bound, found.never_bound)
@@ -52,7 +52,7 @@ def test_a_pod_waits_until_another_one_ends():
 
 def test_pods_that_never_fit_are_counted_by_shape():
     """A pod larger than each node is never bound, and does not delay others."""
-    found = played("0,10,a,huge,2,8,1Gi", "1,10,b,small,3,1,1Gi")
+    found = summary_of("0,10,a,huge,2,8,1Gi", "1,10,b,small,3,1,1Gi")
 
     assert [("a", "huge", 2, 0), ("b", "small", 3, 3)] == [
         (one.namespace, one.shape, one.pods, one.bound) for one in found.waiting
@@ -61,14 +61,14 @@ def test_pods_that_never_fit_are_counted_by_shape():
 
 def test_a_pod_without_duration_stays():
     """A pod with an empty duration never ends; the run is over after the last end."""
-    found = played("0,,a,s,1,2,1Gi", "5,,a,s,1,2,1Gi", "6,,a,s,1,2,1Gi")
+    found = summary_of("0,,a,s,1,2,1Gi", "5,,a,s,1,2,1Gi", "6,,a,s,1,2,1Gi")
 
     assert (2, 1) == (found.bound, found.never_bound)
 
 
 def test_allocation_is_weighted_by_time():
     """Half of the node for half of the time counts as a quarter."""
-    found = played("0,100,a,s,1,2,1Gi", "200,0,a,s,1,2,1Gi")
+    found = summary_of("0,100,a,s,1,2,1Gi", "200,0,a,s,1,2,1Gi")
     (cpu,) = [use for use in found.allocation if use.resource == "cpu"]
 
     assert 25.0 == cpu.mean
@@ -106,7 +106,7 @@ def test_a_header_that_cannot_be_used_is_refused(header):
 def test_a_gang_starts_when_all_of_it_fits():
     """Two members of three cores each wait for both nodes; jobs and gangs have their times."""
     header = HEADER.replace("count", "count,gang")
-    found = played("0,100,a,single,1,0,3,1Gi", "10,50,a,gang,2,2,3,1Gi", nodes=2, header=header)
+    found = summary_of("0,100,a,single,1,0,3,1Gi", "10,50,a,gang,2,2,3,1Gi", nodes=2, header=header)
     single, gang = found.jobs[1], found.jobs[0]
 
     assert (1, 1, 1, 1) == (gang.jobs, gang.completed, gang.gangs, gang.gangs_started)
@@ -118,7 +118,7 @@ def test_a_gang_starts_when_all_of_it_fits():
 
 def test_points_over_time_are_bounded():
     """The interval doubles; the last point is at the end."""
-    found = played("0,100000,a,s,1,2,1Gi", "50000,10,a,t,1,4,1Gi")
+    found = summary_of("0,100000,a,s,1,2,1Gi", "50000,10,a,t,1,4,1Gi")
 
     assert 200 <= len(found.points) <= 513
     assert {0, 1} == {one.waiting for one in found.points}
@@ -147,7 +147,7 @@ def played_lines(*objects, nodes=1, evicted=0):
     return bound
 
 
-def test_manifests_are_played():
+def test_manifests_run():
     """Objects without arrival exist from the start, pods with a node run on it."""
     group = {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -193,7 +193,7 @@ def test_a_bad_object_is_named_by_line(objects, text):
         played_lines(*objects)
 
 
-def test_a_recorded_log_is_played_with_the_same_placements():
+def test_a_recorded_log_gives_the_same_placements():
     """Arrivals, bindings and ends of an engine as a trace: the run binds each pod to the same
     node.
     """
@@ -284,7 +284,7 @@ def versions(name, node_name="n0", cpu="4"):
     [(0.5, 6, 6.0), (4, 6, 6.0), (5.25, 6, 6.0), (5.75, 7.75, 2.5), (30, 32, 2.5)],
 )
 def test_a_recorded_pod_ends_as_it_did(bound_s, ended_s, last_s):
-    """A pod that the play binds at most 5 s before its recorded binding ends at its recorded end,
+    """A pod that the replay binds at most 5 s before its recorded binding ends at its recorded end,
     any other one after its recorded run time.
     """
     (new, bound, gone), (last, *_) = versions("first"), versions("last")
@@ -535,7 +535,7 @@ def test_a_group_is_planned_as_late_as_it_was(asked_s, bound_s):
 
 
 def test_the_times_of_requests_are_recorded():
-    """The line arrives 5 s before its request, so that a play which makes it early knows it."""
+    """The line arrives 5 s before its request, so that a replay that makes it early knows it."""
     recorder = TraceRecorder(["trellis"])
     recorder.take(1e9, [Leading(active=True)])
     recorder.take(1e9 + 2, [], {3: "Solve"})

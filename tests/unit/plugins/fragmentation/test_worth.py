@@ -80,14 +80,14 @@ def test_expected_use_equals_the_average_over_all_sequences():
     """With three tries of two shapes, the use is the mean over the eight sequences."""
     shapes = [(1, 1), (2, 1)]
 
-    def played(sequence):
+    def used_by(sequence):
         beside, worth, used = 3, 2, 0
         for need, gain in sequence:
             if need <= beside and gain <= worth:
                 beside, worth, used = beside - need, worth - gain, used + gain
         return used
 
-    mean = sum(map(played, product(shapes, repeat=3))) / 8
+    mean = sum(map(used_by, product(shapes, repeat=3))) / 8
     table = expected_use([(1, 1, 0.5), (2, 1, 0.5)], 3, 2, 1.0, tries=3)
 
     assert pytest.approx(mean) == table[3, 2]

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.testing.builders import node
 from scheduler.testing.scenario import Scenario
-from tests.perf.loadplacement import CORES, GIB, Play, config
+from tests.perf.loadplacement import CORES, GIB, PlacementRun, config
 from tests.unit.plugins.loadaware.situation import report, wants
 
 EXPIRED = "nodeMetric expired"
@@ -20,81 +20,81 @@ def two() -> dict[str, tuple[float, float]]:
     return {"empty": (1.0, 4.0), "used": (12.0, 40.0)}
 
 
-def place(play: Play, name: str) -> str:
+def place(run: PlacementRun, name: str) -> str:
     """Place a small pod, and return its node."""
-    play.ask(name, (0.5, 2.0), (0.3, 1.0))
-    play.second()
-    return play.load.pods[name][0]
+    run.ask(name, (0.5, 2.0), (0.3, 1.0))
+    run.second()
+    return run.load.pods[name][0]
 
 
 def test_a_node_whose_agent_died_takes_no_pod_until_it_comes_back(two):
     """For 180 s its figures count; then it is left alone, however empty it was."""
-    play = Play({}, two, seed=1)
-    assert place(play, "first") == "empty"
-    play.silent.add("empty")
-    last = max(at for at, _ in play.use["empty"])
-    while play.scenario.now < last + 178:
-        play.second()
-    assert place(play, "in-time") == "empty"
-    play.second()
-    assert play.scenario.now >= last + 180
-    assert place(play, "late") == "used"
+    run = PlacementRun({}, two, seed=1)
+    assert place(run, "first") == "empty"
+    run.silent.add("empty")
+    last = max(at for at, _ in run.use["empty"])
+    while run.scenario.now < last + 178:
+        run.second()
+    assert place(run, "in-time") == "empty"
+    run.second()
+    assert run.scenario.now >= last + 180
+    assert place(run, "late") == "used"
     for _ in range(100):
-        play.second()
-    assert place(play, "later") == "used"
-    play.silent.clear()
-    play.report("empty")
-    assert place(play, "again") == "empty"
+        run.second()
+    assert place(run, "later") == "used"
+    run.silent.clear()
+    run.report("empty")
+    assert place(run, "again") == "empty"
 
 
 def test_a_pod_that_waits_for_figures_is_woken_by_them():
     """All agents are silent: the pod's message names them, and the first report wakes the pod."""
-    play = Play({}, {"only": (1.0, 4.0)}, seed=1)
-    play.silent.add("only")
+    run = PlacementRun({}, {"only": (1.0, 4.0)}, seed=1)
+    run.silent.add("only")
     for _ in range(200):
-        play.second()
-    play.ask("waiting", (0.5, 2.0), (0.3, 1.0))
-    play.second()
-    assert "waiting" not in play.load.pods
-    message = play.scenario.message("waiting")
+        run.second()
+    run.ask("waiting", (0.5, 2.0), (0.3, 1.0))
+    run.second()
+    assert "waiting" not in run.load.pods
+    message = run.scenario.message("waiting")
     assert message.startswith(f"0/1 nodes are available: 1 node(s) {EXPIRED}.")
-    play.report("only")
+    run.report("only")
     for _ in range(12):
-        play.second()
-    assert play.load.pods["waiting"][0] == "only"
+        run.second()
+    assert run.load.pods["waiting"][0] == "only"
 
 
 def test_a_silent_node_says_so_once_on_itself(two):
     """Each silence causes one event, on the node and not on every pod."""
-    play = Play({}, two, seed=1)
-    play.silent.add("empty")
+    run = PlacementRun({}, two, seed=1)
+    run.silent.add("empty")
 
     def warnings() -> list[str]:
-        events = play.scenario.events
+        events = run.scenario.events
         return [one.note for one in events if one.reason == "NodeMetricExpired"]
 
     for _ in range(200):
-        play.second()
-    place(play, "one")
-    place(play, "two")
+        run.second()
+    place(run, "one")
+    place(run, "two")
     assert len(warnings()) == 1
     assert "NodeMetric was updated 3m" in warnings()[0]
-    play.report("empty")
-    place(play, "three")
+    run.report("empty")
+    place(run, "three")
     for _ in range(200):
-        play.second()
-    place(play, "four")
+        run.second()
+    place(run, "four")
     assert len(warnings()) == 2
 
 
 def test_a_burst_does_not_fill_the_node_with_the_least_load():
     """Between two reports every placed pod counts with its estimate."""
     nodes = {f"n{index}": (0.2 * index, 1.0) for index in range(8)}
-    play = Play({}, nodes, seed=1)
+    run = PlacementRun({}, nodes, seed=1)
     for number in range(32):
-        play.ask(f"p{number}", (2.0, 8.0), (1.5, 6.0))
-    play.second()
-    counts = [sum(where == name for where, *_ in play.load.pods.values()) for name in nodes]
+        run.ask(f"p{number}", (2.0, 8.0), (1.5, 6.0))
+    run.second()
+    counts = [sum(where == name for where, *_ in run.load.pods.values()) for name in nodes]
 
     assert sum(counts) == 32
     assert max(counts) <= 5
@@ -134,9 +134,9 @@ def test_what_is_assumed_is_forgotten_with_the_pod():
 def test_pods_go_where_their_kind_of_resource_is_idle(kind):
     """One node is hot in CPU and idle in memory, the other the reverse."""
     nodes = {"hot-cpu": (0.5 * CORES, 0.1 * GIB), "hot-memory": (0.1 * CORES, 0.5 * GIB)}
-    play = Play({"dominantResourceWeight": 5}, nodes, seed=1)
+    run = PlacementRun({"dominantResourceWeight": 5}, nodes, seed=1)
     request: Any = (4.0, 1.0) if kind == "cpu" else (0.1, 16.0)
-    play.ask("p", request, request)
-    play.second()
+    run.ask("p", request, request)
+    run.second()
 
-    assert play.load.pods["p"][0] == ("hot-memory" if kind == "cpu" else "hot-cpu")
+    assert run.load.pods["p"][0] == ("hot-memory" if kind == "cpu" else "hot-cpu")

@@ -1,4 +1,4 @@
-"""Play the comparison: the same objects and changes on a fresh control plane, with either
+"""Record the comparison: the same objects and changes on a fresh control plane, with either
 scheduler.
 
 Four phases, and a snapshot of all pods and events after each relevant one: before any node exists;
@@ -113,7 +113,7 @@ class Stage:
         await self.api.create_all(PODS, encoded(population.pods(kinds, scheduler_name)))
 
 
-async def play(
+async def record(
     cluster: RealCluster, scheduler: Scheduler, nodes: int, pods: int, profile: Json | None = None
 ) -> Recording:
     """Run all phases with one scheduler; `profile` are fields of its one profile."""

@@ -25,7 +25,7 @@ def setup():
     return Setups(Registry(IN_TREE)).default
 
 
-def play(case):
+def phases_of(case):
     """Return the observation at the end of each phase, in the terms of the record."""
     objects = {(one["kind"], key_of(one)): copy.deepcopy(one) for one in case["objects"]}
     seen = [_phase(objects)]

@@ -12,7 +12,7 @@ NODE = "volume.kubernetes.io/selected-node"
 COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
-async def play_controller(api: Api, pod: Manifest) -> int:
+async def bind_claims(api: Api, pod: Manifest) -> int:
     """Bind the claims of `pod` that the scheduler has decided.
 
     Return the volumes made for it.
