@@ -646,7 +646,7 @@ MUTATIONS: Final = (
     Mutation(
         "what another plan reserves is free for a plan",
         MOVED, "scheduler/moves/cluster.py",
-        "(int(column[row]) - held[resource]) // unit", "int(column[row]) // unit", (OTHERS,),
+        "(int(column[row]) - reserved[resource]) // unit", "int(column[row]) // unit", (OTHERS,),
     ),
     Mutation(
         "a plan takes what a preempting pod waits for",
