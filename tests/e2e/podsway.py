@@ -41,9 +41,7 @@ def noting(found: set[str]) -> Callable[[FrameType, str, object], None]:
 
 
 async def traced(before: int = 3) -> set[str]:
-    """Return the files entered from creation to binding of the pod after so many others of its
-    kind.
-    """
+    """Return the files entered for a pod, from creation to binding, after `before` equal pods."""
     clock, meters = RealClock(), Meters()
     found: set[str] = set()
     with tempfile.TemporaryDirectory() as folder:

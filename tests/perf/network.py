@@ -243,7 +243,7 @@ def decisions(profiling: bool) -> dict[str, float]:
 
 
 def queue_sort() -> dict[str, float]:
-    """Measure lining up 10,000 pods of 1,000 shops and taking them out again in order."""
+    """Measure enqueuing 10,000 pods of 1,000 applications and popping them in order."""
     scene = Scene("TopologicalSort")
     scene.fill(objects=[shop(f"shop{number}") for number in range(1000)])
     pods = [read_pod(member(f"w{n}", f"shop{n * 7 % 1000}", n % 11 + 1)) for n in range(10_000)]

@@ -1,5 +1,4 @@
-"""Ray, MPI, LeaderWorkerSet and disaggregated inference live: the examples of the how-to on both
-servers.
+"""Ray, MPI, LeaderWorkerSet and disaggregated inference: the how-to's examples on both servers.
 
 No pod is bound while a class lacks a member; then all are, under the group's rules. A node is lost
 with its pods: the replacements are placed under the same rules, and no other pod moves. The daemon

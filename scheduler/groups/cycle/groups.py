@@ -248,7 +248,7 @@ class Groups:
             self._writing.tell(planner, key, GroupStage.ON_HOLD, now)
 
     def _leadership_changed(self, now: float) -> None:
-        """Take note that this process begins or ceases to lead."""
+        """Update the state when this process begins or ceases to lead."""
         self._is_new = True
         while self._line:
             self._put_back(self._line.pop(0), now)

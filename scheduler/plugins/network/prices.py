@@ -86,7 +86,7 @@ class PlaceCosts:
     def _of_limit(self, limit: int) -> FloatMatrix:
         """Return, [column, 3 x place], 1 where a limit holds, 1 where it is broken, and the cost.
 
-        A way not known neither holds nor is broken.
+        The limit of an unknown path neither holds nor is broken.
         """
         found = self._judged.get(limit)
         if found is None:

@@ -35,7 +35,7 @@ class Impersonated(NamedTuple):
         return (namespace, name) if is_account else None
 
     def all_groups(self) -> tuple[str, ...]:
-        """Return the groups; a ServiceAccount without any has those that all of them have."""
+        """Return the groups; a ServiceAccount without any gets those of every ServiceAccount."""
         if self.groups or self.account is None:
             return self.groups
         return ("system:serviceaccounts", f"system:serviceaccounts:{self.account[0]}")

@@ -1,1 +1,1 @@
-"""Traces of arrivals and ends: read from files, played on the virtual clock, recorded."""
+"""Traces of arrivals and ends: read from files, replayed on the virtual clock, recorded."""

@@ -129,7 +129,7 @@ class TraceRecorder:
             yield _line(one, notes)
 
     def _begin(self, *, is_leading: bool) -> None:
-        """Let what was listed until the first decision arrive at its time."""
+        """Set the arrival of objects listed before the first decision to its time."""
         if is_leading and not self._has_started:
             self._has_started = True
             for seen in self._seen.values():

@@ -643,8 +643,8 @@ async def test_draining_ends_at_its_deadline():
 
 
 @pytest.mark.allow_blocking("the log of the fault reads source lines")
-async def test_a_fault_of_ours_is_answered_too():
-    """An effect that cannot even be sent is answered 0, and the others continue."""
+async def test_an_exception_in_an_effect_is_answered():
+    """An effect whose sending raises an exception gets code 0, and the others continue."""
     async with running() as run:
         uid = run.pod("a")
         await run.carry_out(

@@ -131,7 +131,7 @@ def test_a_composite_in_another_has_rules_for_all_pods_in_it():
     assert ["b-0", "b-1", "b-2"] == sorted(nodes_of(done, "head") + nodes_of(done, "workers"))
 
 
-def test_a_member_that_comes_back_keeps_the_rules_with_those_that_stand():
+def test_a_recreated_member_keeps_the_rules_with_the_bound_ones():
     """The member's group has two nodes of the rack: the third one is left."""
     done = place(
         *rack("a", [9, 9, 9]),

@@ -566,7 +566,7 @@ def test_pods_that_share_are_asked_about_while_a_foreign_pod_is_not_accounted_fo
     assert scene.cycle(shared).shape is shape
 
 
-def test_what_is_left_is_right_however_many_pods_came_unseen():
+def test_free_amounts_are_exact_however_many_pods_were_deferred():
     """The arithmetic is deferred for pods without requests to a zone, and none of it is lost."""
     scene = Scene(NAME, CACHE)
     names = [f"n{number}" for number in range(300)]
