@@ -94,7 +94,7 @@ class ThreeZones:
             }
             for zone, us in delays.items()
         ]
-        # Costs are shortest paths: a quick way between the others would be a detour.
+        # Costs are shortest paths: a quick path between the others would be a detour.
         links.append({"delayMicroseconds": 30_000})
         # Replaced at once: no agent may see half of it.
         (self.folder / "next").write_text(yaml.safe_dump({"links": links}))

@@ -15,7 +15,7 @@ from tests.faults.treelifecycles import live
 FOUND = {
     (148, 0): "a group in a group was said to wait after it was said to be scheduled",
     (60889, 0): "others went for a member beyond the minimum of its group",
-    (60369, 0): "a group came into the tree while binds of another were on their way",
+    (60369, 0): "a group came into the tree while binds of another were in flight",
     (60887, 0): "a write of a process that is dead said late that a group is scheduled",
     (82138, 0): "a group was looked at alone as it came, and after that with the tree it is in",
     (

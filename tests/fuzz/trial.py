@@ -48,7 +48,7 @@ class Report(msgspec.Struct):
 
 
 class HangError(BaseException):
-    """A case took too long; no `except Exception` on its way may keep it."""
+    """A case took too long; no `except Exception` may catch it."""
 
 
 def run(numbers: Iterable[int]) -> Report:

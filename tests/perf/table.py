@@ -186,7 +186,7 @@ def summary(row: Row, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "goal": row.goal,
         "unit": row.unit,
         "figure": figure,
-        # Above 1 the goal is reached, whichever way it points.
+        # Above 1 the goal is reached, in either direction.
         "ratio": ratio,
         "isReached": ratio >= 1,
         "machineFactor": median(run["machineFactor"] for run in runs),

@@ -46,7 +46,7 @@ REQUEST_LIMIT_S = 60.0
 
 
 class Stray(NamedTuple):
-    """A request on its way whose sender has given it up; an orphan's sender is dead."""
+    """A request in flight whose sender has abandoned it; an orphan's sender is dead."""
 
     effect: Effects
     since: float

@@ -1,4 +1,4 @@
-"""An ordinary pod's victims, where groups are among them: the least harm, and no group torn."""
+"""A pod's victims, some of them in groups: the least harm, and no partially evicted group."""
 
 from random import Random
 

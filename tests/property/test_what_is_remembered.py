@@ -118,7 +118,7 @@ REMEMBERED: Mapping[str, str] = {
     "GroupMembership._queued": QUEUE,
     "GroupMembership.answers": QUEUE,
     "Groups._late": QUEUE,
-    "Groups._is_new": "a new leader searches for groups started before: test_group_life",
+    "Groups._is_new": "a new leader searches for groups started before: test_group_lifecycle",
     "QueuedPod.reported": REPORTED,
     "QueuedPod.reported_since": REPORTED,
     "GroupRecord": GROUPS,

@@ -78,7 +78,7 @@ def _leaf_problems(instance: Instance, leaf: Leaf, pods: int) -> list[str]:
     where = "/".join(leaf.path)
     found = []
     if pods < leaf.fixed:
-        found.append(f"{where} gives up held pods")
+        found.append(f"{where} releases bound pods")
     if leaf.slots >= 0 and pods > max(leaf.slots, leaf.fixed):
         found.append(f"{where} takes {pods} of {leaf.slots} slots")
     new = pods - leaf.fixed

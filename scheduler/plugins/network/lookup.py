@@ -149,7 +149,7 @@ class Lookup:
         where = ", ".join(namespaces)
         text = (
             f'{kind} "{name}" was not found in namespace(s) {where}: '
-            f"{self._plugin} treats all nodes alike"
+            f"{self._plugin} treats all nodes equally"
         )
         self._handle.missing(pod, self._plugin, kind, text)
 

@@ -167,7 +167,7 @@ class Fgd(Fixed):
 
 
 def choices(state: State, pod: TracePod, rows: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return (index of the row, devices' milli left, device) per way to place the pod."""
+    """Return (index of the row, devices' milli left, device) per possible placement of the pod."""
     free = state.free[rows]
     if pod.devices and pod.milli < WHOLE:
         origin, devices = np.nonzero(free >= pod.milli)

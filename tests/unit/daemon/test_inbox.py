@@ -1,4 +1,4 @@
-"""Events on their way to the engine, with their texts where the turns are recorded."""
+"""Events in the engine's inbox, with their texts where the turns are recorded."""
 
 from scheduler.daemon.inbox import LONGEST_LIST, Inbox
 from scheduler.engine.decisionlog import LogBuffer, decode_step, encode_step

@@ -1,4 +1,4 @@
-"""From a chosen node to a bound pod: waits, deadlines, and plugins that fail on the way."""
+"""From a chosen node to a bound pod: waits, deadlines, and plugins that fail in between."""
 
 from collections.abc import Generator
 from typing import Any

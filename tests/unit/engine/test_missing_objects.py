@@ -68,7 +68,7 @@ def test_the_event_names_what_is_missing_and_where_it_was_sought(objects, kind, 
     notes = reported(engine)
 
     text = f'{kind} "{name}" was not found in namespace(s) default'
-    assert [f"{text}: NetworkOverhead treats all nodes alike"] == notes
+    assert [f"{text}: NetworkOverhead treats all nodes equally"] == notes
     counted = engine.observation.meters.missing_objects.labels("NetworkOverhead", kind)
     assert 1 == counted.value
 

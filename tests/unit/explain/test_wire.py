@@ -1,4 +1,4 @@
-"""A question about a cluster survives its way to another process."""
+"""A question about a cluster is equal after serialisation for another process."""
 
 import json
 from pathlib import Path

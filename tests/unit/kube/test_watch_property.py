@@ -57,7 +57,7 @@ class Follower:
             assert len(self.known) == len(event.objects)
             return
         assert isinstance(event, Watched)
-        assert not self.is_behind, "a list is on its way, and a change came before it"
+        assert not self.is_behind, "a list is in flight, and a change came before it"
         meta = event.object.metadata
         version = int(meta.resource_version)
         assert version > self.version, "a change came twice, or out of order"

@@ -126,7 +126,7 @@ def test_the_five_node_dijkstra_graph():
         pod=member("p3", "P3"),
     )
 
-    # To worker-2 and worker-4: 1+7, 0+6, 5+5, 6+0, 8+2 by the shortest ways.
+    # To worker-2 and worker-4: 1+7, 0+6, 5+5, 6+0, 8+2 by the shortest paths.
     assert {
         f"worker-{n}": cost for n, cost in zip(zones, (8, 6, 10, 6, 10), strict=True)
     } == got.raw

@@ -168,7 +168,7 @@ def test_a_node_that_a_pre_filter_left_out():
 
 
 def test_ties_are_broken_the_same_every_time():
-    """The lowest name, whatever the order of the file; the daemon's way and a seed on demand."""
+    """The lowest name, whatever the order of the file; the daemon's rule and a seed on demand."""
     nodes = [node(name) for name in ("c", "a", "b")]
     pods = [pod(f"p{number}", requests={"cpu": "10m"}) for number in range(12)]
 
@@ -319,7 +319,7 @@ USES_DATA = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "d
 
 
 def test_volumes_are_made_as_a_provisioner_would():
-    """A claim that waits for its first consumer is bound on the way.
+    """A claim that waits for its first consumer is bound with its pod.
 
     A second pod finds it bound.
     """

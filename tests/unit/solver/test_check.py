@@ -75,7 +75,7 @@ def test_resources_and_fixed_pods_are_counted():
     assert ["a has 4, 3 pods need 6", "a has 2, 3 pods need 3"] == checker.problems(
         instance, (4, 0)
     )
-    assert ["a gives up held pods"] == checker.problems(instance, (0, 4))
+    assert ["a releases bound pods"] == checker.problems(instance, (0, 4))
 
 
 @pytest.mark.parametrize(("fixed", "found"), [((0, 1), False), ((1, 0), True), ((2, 0), True)])

@@ -1,4 +1,4 @@
-"""Questions and solutions survive the way to the helper process and back, as JSON."""
+"""Questions and solutions are equal after a round trip to the helper process, as JSON."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_question_and_its_solution_come_through_as_they_are(question: Question
 
 
 def test_the_victims_are_found():
-    """The group in the way is evicted."""
+    """The group that uses the capacity is evicted."""
     found = answer(QUESTIONS[2])
 
     assert found.victims is not None

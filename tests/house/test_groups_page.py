@@ -22,7 +22,7 @@ def test_the_page_has_the_steps_of_the_plan_in_their_order():
 def test_every_file_that_a_gang_enters_is_named():
     """If a file is missing, name it in the table of its section."""
     named = set(re.findall(r"`(groups/[\w/]+\.py)`", PAGE.read_text()))
-    words = [sys.executable, "-m", "tests.e2e.groupsway"]
+    words = [sys.executable, "-m", "tests.e2e.groupstrace"]
     traced = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     entered = set(traced.stdout.split())
 

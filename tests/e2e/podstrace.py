@@ -1,6 +1,6 @@
 """Traces a plain pod through a whole daemon on the sandbox: the entered files, in one process.
 
-python -m tests.e2e.podsway
+python -m tests.e2e.podstrace
 """
 
 import asyncio
@@ -57,7 +57,7 @@ async def traced(before: int = 3) -> set[str]:
                 clock=clock,
                 random=Random(1),
                 meters=meters,
-                options=DaemonOptions("way", address=Address(port=0)),
+                options=DaemonOptions("traced", address=Address(port=0)),
             )
             running = asyncio.create_task(daemon.run())
             try:
@@ -77,7 +77,7 @@ async def traced(before: int = 3) -> set[str]:
 
 async def placed(sandbox: Sandbox, user: ApiClient, number: int) -> None:
     """Create a plain pod and wait until it is on a node."""
-    name = f"way-{number}"
+    name = f"plain-{number}"
     container = {
         "name": "main",
         "image": "example.com/app:1",

@@ -1,7 +1,7 @@
 """Traces a gang of four with a rack rule through `simulate`: which files of groups/ are entered, in
 one process.
 
-python -m tests.e2e.groupsway
+python -m tests.e2e.groupstrace
 """
 
 import inspect

@@ -15,7 +15,7 @@ BY_THE_CLOCK = {"kube/lease.py", "kube/leaserecord.py", "kube/watching/watches.p
 def test_every_file_that_a_plain_pod_enters_is_named():
     """The page's files are all that a reader needs; if this fails, name the file in its table."""
     named = set(re.findall(r"`((?:engine|framework|kube)/[\w/]+\.py)`", PAGE.read_text()))
-    words = [sys.executable, "-m", "tests.e2e.podsway"]
+    words = [sys.executable, "-m", "tests.e2e.podstrace"]
     reported = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True)
     entered = {line for line in reported.stdout.splitlines() if line.startswith(PACKAGES)}
 
