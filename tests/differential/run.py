@@ -33,10 +33,10 @@ from tests.differential.making.cluster import FAMILIES, make_case
 from tests.differential.making.profiles import configuration
 from tests.differential.making.words import NAMESPACES, Dice
 from tests.differential.ours import Ours
+from tests.differential.peerserver import PeerServer
 from tests.differential.report import Report
 from tests.differential.shrink import shrunk
-from tests.differential.sight import StageError
-from tests.differential.stage import Stage
+from tests.differential.sight import CaseError
 from tests.real.api import Api, ApiError
 
 # Admission that would change or reject generated objects; it is no part of scheduling.
@@ -105,72 +105,72 @@ class Run:
         name = self.report.configuration(block, whole)
         with (
             start_kube_scheduler(cluster, config, flags=self._flags()) as scheduler,
-            closing(Stage(api, scheduler, namespaces)) as stage,
+            closing(PeerServer(api, scheduler, namespaces)) as peer_server,
         ):
             for number in numbers:
                 seed = f"{self.options.seed}/{number}"
                 case = make_case(seed, self.families, names, self.release)
                 if self.options.shrink:
-                    case = await self._shrunk(stage, ours, case, name)
-                if not await self._case(stage, ours, case, name):
+                    case = await self._shrunk(peer_server, ours, case, name)
+                if not await self._case(peer_server, ours, case, name):
                     # The scheduler may not have seen all objects: only a repeated difference
                     # counts.
-                    stage.sight.settle_s = SLOW_S
-                    await self._case(stage, ours, case, name, is_last=True)
-                    stage.sight.settle_s = self.options.settle
+                    peer_server.sight.settle_s = SLOW_S
+                    await self._case(peer_server, ours, case, name, is_last=True)
+                    peer_server.sight.settle_s = self.options.settle
         print(self.report.progress(), file=sys.stderr, flush=True)
 
     def _flags(self) -> list[str]:
         gates = self.options.feature_gates
         return [VERBOSITY, f"--feature-gates={gates}"] if gates else [VERBOSITY]
 
-    async def _shrunk(self, stage: Stage, ours: Ours, case: Case, config: str) -> Case:
+    async def _shrunk(self, peer_server: PeerServer, ours: Ours, case: Case, config: str) -> Case:
         """Return the least of a case that still differs, and write it down."""
 
         async def differs(smaller: Case) -> bool:
-            return not await self._case(stage, ours, smaller, config)
+            return not await self._case(peer_server, ours, smaller, config)
 
-        stage.sight.settle_s = SLOW_S / 4
+        peer_server.sight.settle_s = SLOW_S / 4
         case = await shrunk(case, differs)
         self.report.keep(case)
         return case
 
     async def _case(
-        self, stage: Stage, ours: Ours, case: Case, config: str, *, is_last: bool = False
+        self, peer_server: PeerServer, ours: Ours, case: Case, config: str, *, is_last: bool = False
     ) -> bool:
         """Run one case and report it; return false if it has to be repeated."""
         decisions: list[Decision] = []
         notes: Counter[str] = Counter()
         try:
-            await stage.build(case.objects)
-            notes["refused objects"] += len(stage.refused)
-            for text in stage.refused:
+            await peer_server.build(case.objects)
+            notes["refused objects"] += len(peer_server.refused)
+            for text in peer_server.refused:
                 self.report.complain(case, ApiError(text))
-            await self._pods(stage, ours, case, config, decisions, notes)
-        except StageError as error:
+            await self._pods(peer_server, ours, case, config, decisions, notes)
+        except CaseError as error:
             if not is_last:
-                await self._clear(stage, case, notes)
+                await self._clear(peer_server, case, notes)
                 return False
             notes["stage failed"] += 1
             self.report.complain(case, error)
-        await self._clear(stage, case, notes)
+        await self._clear(peer_server, case, notes)
         if not is_last and any(one.differences and not one.known for one in decisions):
             return False
         self.report.add(case, decisions, notes)
         return True
 
-    async def _clear(self, stage: Stage, case: Case, notes: Counter[str]) -> None:
+    async def _clear(self, peer_server: PeerServer, case: Case, notes: Counter[str]) -> None:
         """Remove the objects of a case; retry if the log does not show that all are deleted."""
         try:
-            await stage.clear()
-        except StageError as error:
+            await peer_server.clear()
+        except CaseError as error:
             notes["cleared twice"] += 1
             self.report.complain(case, error)
-            await stage.clear()
+            await peer_server.clear()
 
     async def _pods(
         self,
-        stage: Stage,
+        peer_server: PeerServer,
         ours: Ours,
         case: Case,
         config: str,
@@ -178,17 +178,17 @@ class Run:
         notes: Counter[str],
     ) -> None:
         for number, pod in enumerate(case.pods):
-            objects = await stage.snapshot()
+            objects = await peer_server.snapshot()
             try:
-                stored, peer = await stage.decide(pod)
+                stored, peer = await peer_server.decide(pod)
             except ApiError as error:
                 notes["refused pods"] += 1
                 self.report.complain(case, error)
                 continue
-            if stage.is_disturbed:
+            if peer_server.is_disturbed:
                 notes["disturbed"] += 1
                 return
-            objects += stage.made
+            objects += peer_server.made
             one = Decision(
                 f"{case.id}/{number}", config, objects, stored, peer, kubernetes=str(self.release)
             )
@@ -197,7 +197,7 @@ class Run:
             one.known = explained(one) if one.differences else ""
             decisions.append(one)
             if peer.result != "Scheduled" and not peer.nominated:
-                await stage.remove(stored)
+                await peer_server.remove(stored)
 
 
 def _namespace(obj: Manifest) -> Manifest:

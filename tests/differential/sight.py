@@ -24,7 +24,7 @@ _HANDLED = re.compile(
 )
 
 
-class StageError(AssertionError):
+class CaseError(AssertionError):
     """The cluster did not reach the state that a case needs; the case has no result."""
 
 
@@ -63,7 +63,7 @@ class Sight:
         self.log.read()
         while not is_so():
             if monotonic() > deadline:
-                raise StageError(f"waited in vain for {what}")
+                raise CaseError(f"waited in vain for {what}")
             await pause(POLL_S)
             self.log.read()
 
@@ -102,7 +102,7 @@ class Sight:
             found = _HANDLED.findall(self._scheduler.get("/metrics"))
             self._counted = Counter({name: int(count) for name, count in found})
             if monotonic() > deadline:
-                raise StageError(f"events not handled: {self._expected} {self._counted}")
+                raise CaseError(f"events not handled: {self._expected} {self._counted}")
             await pause(POLL_S)
         await pause(self.settle_s)
 

@@ -48,7 +48,7 @@ class Recording(msgspec.Struct):
     pools: dict[str, str] = {}
 
 
-class Stage:
+class CaseCluster:
     """The cluster of a running case, with all its pods in memory."""
 
     def __init__(self, api: Api, running: Running) -> None:
@@ -128,7 +128,7 @@ async def record(
         _, version = await api.list("/api/v1/pods")
         with scheduler.start(cluster, config) as running:
             await running.wait_ready()
-            stage = Stage(api, running)
+            stage = CaseCluster(api, running)
             async with background(stage.follow(version)):
                 await stage.create([EARLY], name)
                 await stage.settled([EARLY])
@@ -168,20 +168,20 @@ def pool_of(node: Json) -> str:
     return str(node["metadata"]["labels"][population.POOL])
 
 
-async def remove_taint(stage: Stage) -> None:
+async def remove_taint(stage: CaseCluster) -> None:
     """Remove the taint that keeps some pods pending."""
     await stage.api.patch("/api/v1/nodes/node-00000", {"spec": {"taints": None}})
     await stage.reached("tainted", "bound", 2)
     await stage.reached("name-of-tainted", "bound", 2)
 
 
-async def uncordon(stage: Stage) -> None:
+async def uncordon(stage: CaseCluster) -> None:
     """Uncordon the node that some pods select."""
     await stage.api.patch("/api/v1/nodes/node-00001", {"spec": {"unschedulable": None}})
     await stage.reached("cordoned", "bound", 2)
 
 
-async def label_node(stage: Stage) -> None:
+async def label_node(stage: CaseCluster) -> None:
     """Set the label that some pods select."""
     labels = {"compare.example/nowhere": "true"}
     await stage.api.patch("/api/v1/nodes/node-00008", {"metadata": {"labels": labels}})
@@ -189,19 +189,19 @@ async def label_node(stage: Stage) -> None:
     await stage.reached("never-preempts", "bound", 2)
 
 
-async def free_port(stage: Stage) -> None:
+async def free_port(stage: CaseCluster) -> None:
     """Delete the pod that holds the port."""
     await stage.api.delete_all([f"{PODS}/takes-port-00000"])
     await stage.reached("port-taken", "bound", 1)
 
 
-async def free_slot(stage: Stage) -> None:
+async def free_slot(stage: CaseCluster) -> None:
     """Delete the pod on the one-pod node: one of two pending pods is placed there."""
     await stage.api.delete_all([f"{PODS}/fills-onepod-00000"])
     await stage.reached("onepod-is-full", "bound", 1)
 
 
-async def open_gates(stage: Stage) -> None:
+async def open_gates(stage: CaseCluster) -> None:
     """Remove the gates, of some pods one after the other."""
     for kind, names in (("gated", []), ("gated-twice", ["compare.example/a"])):
         for number in range(2):
@@ -214,14 +214,14 @@ async def open_gates(stage: Stage) -> None:
     await stage.reached("gated-twice", "bound", 2)
 
 
-async def add_node(stage: Stage) -> None:
+async def add_node(stage: CaseCluster) -> None:
     """Add a node that is large enough for the largest pods."""
     await stage.api.create_all("/api/v1/nodes", encoded(iter([population.big_node()])))
     await stage.reached("too-much-cpu", "bound", 2)
     await stage.reached("many-reasons", "bound", 1)
 
 
-async def touch_waiting_pod(stage: Stage) -> None:
+async def touch_waiting_pod(stage: CaseCluster) -> None:
     """Add a toleration to a pending pod: its own update makes it schedulable."""
     for number in range(2):
         tolerations = population.tolerating("compare.example/out")["tolerations"]
@@ -236,7 +236,7 @@ def as_gates(names: list[str]) -> list[Json] | None:
     return [{"name": name} for name in names] or None
 
 
-CHANGES: tuple[Callable[[Stage], Awaitable[None]], ...] = (
+CHANGES: tuple[Callable[[CaseCluster], Awaitable[None]], ...] = (
     remove_taint,
     uncordon,
     label_node,

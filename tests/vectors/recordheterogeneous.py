@@ -105,7 +105,7 @@ def _pod(group: str, number: int, cpus: int) -> Json:
     }
 
 
-class Stage:
+class CaseCluster:
     """A real cluster on which cases run one after the other."""
 
     def __init__(self, cluster: RealCluster, seconds: float) -> None:
@@ -172,7 +172,7 @@ async def record(cases: int, seed: int, seconds: float, say: Callable[[str], Non
         start_cluster() as cluster,
         start_kube_scheduler(cluster, flags=(f"--feature-gates={gates}",)),
     ):
-        stage = Stage(cluster, seconds)
+        stage = CaseCluster(cluster, seconds)
         for number in range(cases):
             one = case(number, seed)
             runs = [await stage.observe(one), await stage.observe(one)]

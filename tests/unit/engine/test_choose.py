@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.engine.attempt.cycle import Ties, choose, sample
-from tests.unit.framework.stage import Stage
+from tests.unit.framework.runnerrig import RunnerRig
 
 rows = st.lists(st.tuples(st.booleans(), st.integers(0, 3)), min_size=1, max_size=8).filter(
     lambda cells: any(feasible for feasible, _ in cells)
@@ -21,34 +21,34 @@ def test_the_best_feasible_node_wins(cells: list[tuple[bool, int]], ties: Ties):
     """With any tie-break, no feasible node has a higher score; the same call gives the same
     answer.
     """
-    stage = Stage(nodes=len(cells))
+    rig = RunnerRig(nodes=len(cells))
     feasible = np.array([f for f, _ in cells])
     total = np.array([t for _, t in cells], dtype=np.int64)
-    found = choose(stage.nodes, feasible, total, "uid", ties, Random(1))
+    found = choose(rig.nodes, feasible, total, "uid", ties, Random(1))
 
     assert feasible[found]
     assert max(t for f, t in cells if f) == total[found]
-    assert found == choose(stage.nodes, feasible, total, "uid", ties, Random(1))
+    assert found == choose(rig.nodes, feasible, total, "uid", ties, Random(1))
 
 
 def test_by_name():
     """The lowest name of the best."""
-    stage = Stage(nodes=12)
+    rig = RunnerRig(nodes=12)
     total = np.zeros(12, dtype=np.int64)
 
-    assert "n0" == stage.nodes.name(
-        choose(stage.nodes, stage.nodes.exists, total, "u", Ties.NAME, Random(0))
+    assert "n0" == rig.nodes.name(
+        choose(rig.nodes, rig.nodes.exists, total, "u", Ties.NAME, Random(0))
     )
 
 
 @pytest.mark.parametrize("ties", [Ties.UID, Ties.SEED])
 def test_equal_pods_spread_over_equal_nodes(ties: Ties):
     """No node of eight gets more than a third of 400 pods, and each gets some."""
-    stage = Stage(nodes=8)
+    rig = RunnerRig(nodes=8)
     total = np.zeros(8, dtype=np.int64)
     random = Random(0)
     found = Counter(
-        choose(stage.nodes, stage.nodes.exists, total, f"uid-{i}", ties, random) for i in range(400)
+        choose(rig.nodes, rig.nodes.exists, total, f"uid-{i}", ties, random) for i in range(400)
     )
 
     assert 8 == len(found)

@@ -28,12 +28,12 @@ from scheduler.framework.status import (
 from tests.property.making import make_node, make_pod, relabelled, with_status
 from tests.property.rig import Rig
 from tests.property.tinyplugins import ALL, spec_of
-from tests.unit.framework.stage import Stage, made
+from tests.unit.framework.runnerrig import RunnerRig, made
 
 
-def decision_of(stage: Stage, **fields: Any) -> Decision:
-    """Decide the pod of the stage."""
-    attempt = Attempt(stage.cycle, stage.nodes, stage.runner, stage.states, **fields)
+def decision_of(rig: RunnerRig, **fields: Any) -> Decision:
+    """Decide the pod of the rig."""
+    attempt = Attempt(rig.cycle, rig.nodes, rig.runner, rig.states, **fields)
     return decide(attempt)
 
 
@@ -112,7 +112,7 @@ class TestDecide:
 
     def test_no_nodes_at_all(self):
         """The message is the only result, and no plugin runs."""
-        decision = decision_of(Stage(nodes=0))
+        decision = decision_of(RunnerRig(nodes=0))
 
         assert "no nodes available to schedule pods" == decision.message
         assert ((), Code.UNSCHEDULABLE) == (decision.rejected_by, decision.status.code)
@@ -120,42 +120,42 @@ class TestDecide:
     def test_unknown_names_leave_all_nodes_outside(self):
         """A pod that names a missing node: every node counts under the plugin."""
         cls = made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["ghost"])))
-        decision = decision_of(Stage(cls))
+        decision = decision_of(RunnerRig(cls))
 
         text = "0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [A]."
         assert text == decision.message
         assert ("A",) == decision.rejected_by
-        status = decision.node_status(Stage(cls).nodes, 0)
+        status = decision.node_status(RunnerRig(cls).nodes, 0)
         assert unresolvable("node(s) didn't satisfy plugin(s) [A]") == status
 
     def test_a_nominated_node_outside_reports_its_own_reason(self):
         """kube-scheduler tries it first, whatever pre-filter left."""
-        stage = Stage(
+        rig = RunnerRig(
             made(
                 "A",
                 pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"])),
                 filter=lambda _s, _c, n, _x: reject(n.exists, "full"),
             )
         )
-        nominated_pod = with_status(stage.cycle.pod, nominated_node_name="n1")
-        stage.cycle = replace(stage.cycle, pod=nominated_pod)
+        nominated_pod = with_status(rig.cycle.pod, nominated_node_name="n1")
+        rig.cycle = replace(rig.cycle, pod=nominated_pod)
 
         text = "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 full."
-        assert text == decision_of(stage).message
+        assert text == decision_of(rig).message
 
     def test_freed_rows_are_no_nodes(self):
         """Rows without a node do not count as excluded."""
         cls = made("A", pre_filter=lambda _s, _c, n: Narrow(~n.rows_named(["n0", "n1"])))
-        stage = Stage(cls)
-        stage.cluster.drop_node("n2")
+        rig = RunnerRig(cls)
+        rig.cluster.drop_node("n2")
 
         text = "0/2 nodes are available: 2 node(s) didn't satisfy plugin(s) [A]."
-        assert text == decision_of(stage).message
+        assert text == decision_of(rig).message
 
     def test_plugins_that_exclude_each_other_are_to_blame(self):
         """These plugins wake the pod, not only a new node."""
         decision = decision_of(
-            Stage(
+            RunnerRig(
                 made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"]))),
                 made("B", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n1"]))),
             )
@@ -167,7 +167,7 @@ class TestDecide:
     def test_a_pre_filter_that_rejects_is_alone_to_blame(self):
         """The pre-filters that narrowed the nodes before it could not have helped."""
         decision = decision_of(
-            Stage(
+            RunnerRig(
                 made("A", pre_filter=lambda _s, _c, n: Narrow(n.rows_named(["n0"]))),
                 made("B", pre_filter=lambda *_: unresolvable("no")),
             )
@@ -183,7 +183,7 @@ class TestDecide:
             pre_score=lambda *_: 1 / 0,
             score=lambda *_: 1 / 0,
         )
-        decision = decision_of(Stage(cls))
+        decision = decision_of(RunnerRig(cls))
 
         assert ("n1", ()) == (decision.node, decision.scores)
         assert ("A",) == decision.rejected_by
@@ -196,7 +196,7 @@ class TestDecide:
             post_filter=lambda *_: pytest.fail("post-filter was asked"),
         )
         with pytest.raises(PluginError):
-            decision_of(Stage(cls))
+            decision_of(RunnerRig(cls))
 
     @pytest.mark.parametrize(
         ("status", "candidates"),
@@ -211,7 +211,7 @@ class TestDecide:
             return PostFiltered(unschedulable(), text="no use")
 
         cls = made("A", pre_filter=lambda *_: status, post_filter=post_filter)
-        decision = decision_of(Stage(cls))
+        decision = decision_of(RunnerRig(cls))
 
         assert [candidates] == seen
         assert decision.message.endswith(". no use")
@@ -230,7 +230,7 @@ class TestDecide:
             filter=lambda _s, _c, n, _x: reject(n.exists, "x").with_final(n.rows_named(["n1"])),
             post_filter=post_filter,
         )
-        decision = decision_of(Stage(cls))
+        decision = decision_of(RunnerRig(cls))
 
         assert [["n0"]] == seen
         assert "n0" == decision.nominated_node
@@ -251,7 +251,7 @@ class TestDecide:
             for i, answer in enumerate(answers)
         ]
         first = made("F", filter=lambda _s, _c, n: reject(n.exists, "x"))
-        decision = decision_of(Stage(first, *classes))
+        decision = decision_of(RunnerRig(first, *classes))
 
         assert "0/3 nodes are available: 3 x. a, b" == decision.message
         assert "" == decision.nominated_node
@@ -259,9 +259,9 @@ class TestDecide:
     def test_ties_are_broken_equally_each_time(self):
         """By name, by seed, and by the hash of uid and node."""
         for ties in Ties:
-            first = decision_of(Stage(nodes=9), ties=ties).node
-            assert first == decision_of(Stage(nodes=9), ties=ties).node
-        assert "n0" == decision_of(Stage(nodes=9), ties=Ties.NAME).node
+            first = decision_of(RunnerRig(nodes=9), ties=ties).node
+            assert first == decision_of(RunnerRig(nodes=9), ties=ties).node
+        assert "n0" == decision_of(RunnerRig(nodes=9), ties=Ties.NAME).node
 
 
 class Company(Plugin[Any]):

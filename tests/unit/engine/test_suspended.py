@@ -20,7 +20,7 @@ from scheduler.framework.calls import CallResult, CycleCall, ExtenderCall, Solve
 from tests.property.making import make_pod
 
 
-class Stage:
+class RecordedCycles:
     """SuspendedCycles with a record of their ends."""
 
     def __init__(self) -> None:
@@ -63,80 +63,80 @@ def asks(*rounds: tuple[CycleCall, ...]) -> CycleSteps:
 
 def test_a_cycle_without_a_question_ends_at_once():
     """No call is made and nothing is stored."""
-    stage = Stage()
-    stage.begin(asks())
+    cycles = RecordedCycles()
+    cycles.begin(asks())
 
-    assert [[]] == stage.ended
-    assert 0 == len(stage.all)
-    assert [] == stage.asked()
+    assert [[]] == cycles.ended
+    assert 0 == len(cycles.all)
+    assert [] == cycles.asked()
 
 
 def test_calls_become_effects_and_answers_come_back_in_their_order():
     """Both are sent at the same time; the cycle continues after the last answer."""
-    stage = Stage()
-    stage.begin(asks((ask_extender(), SolverCall({"x": 1}, 7.0))))
-    first, second = stage.asked()
+    cycles = RecordedCycles()
+    cycles.begin(asks((ask_extender(), SolverCall({"x": 1}, 7.0))))
+    first, second = cycles.asked()
     assert AskExtender(1, 1, "filter", "default", "p", "uid-p", ("n0", "n1")) == first
     assert Solve(2, {"x": 1}, 7.0) == second
 
-    assert stage.all.answer(Answer(2, 200, body="solved"), 1.0)
-    assert [] == stage.ended
-    assert stage.all.answer(Answer(1, 200, body="asked"), 2.0)
-    assert [["asked", "solved"]] == stage.ended
+    assert cycles.all.answer(Answer(2, 200, body="solved"), 1.0)
+    assert [] == cycles.ended
+    assert cycles.all.answer(Answer(1, 200, body="asked"), 2.0)
+    assert [["asked", "solved"]] == cycles.ended
 
 
 def test_one_question_after_the_other():
     """Each answer resumes the cycle, under a new effect each time."""
-    stage = Stage()
-    stage.begin(asks((ask_extender("filter"),), (ask_extender("prioritize"),)))
-    (first,) = stage.asked()
-    stage.all.answer(Answer(first.id, 200, body=1), 1.0)
-    (second,) = stage.asked()
-    stage.all.answer(Answer(second.id, 503, "HTTP503"), 2.0)
+    cycles = RecordedCycles()
+    cycles.begin(asks((ask_extender("filter"),), (ask_extender("prioritize"),)))
+    (first,) = cycles.asked()
+    cycles.all.answer(Answer(first.id, 200, body=1), 1.0)
+    (second,) = cycles.asked()
+    cycles.all.answer(Answer(second.id, 503, "HTTP503"), 2.0)
 
     assert ("filter", "prioritize") == (first.verb, second.verb)
-    assert [[1, "HTTP503"]] == stage.ended
+    assert [[1, "HTTP503"]] == cycles.ended
 
 
 def test_an_answer_without_a_suspended_attempt():
     """Late, repeated and foreign ones return False and change nothing."""
-    stage = Stage()
-    stage.begin(asks((ask_extender(),)))
-    assert not stage.all.answer(Answer(77, 200), 1.0)
-    assert stage.all.answer(Answer(1, 200, body=1), 1.0)
-    assert not stage.all.answer(Answer(1, 200, body=2), 1.0)
+    cycles = RecordedCycles()
+    cycles.begin(asks((ask_extender(),)))
+    assert not cycles.all.answer(Answer(77, 200), 1.0)
+    assert cycles.all.answer(Answer(1, 200, body=1), 1.0)
+    assert not cycles.all.answer(Answer(1, 200, body=2), 1.0)
 
-    assert [[1]] == stage.ended
+    assert [[1]] == cycles.ended
 
 
 def test_no_answer_ends_in_a_timeout():
     """Answers in time are kept; the others get code 0, and a late answer has no effect."""
-    stage = Stage()
-    stage.begin(asks((ask_extender(), SolverCall({}, 7.0))))
-    stage.all.answer(Answer(1, 200, body="asked"), 1.0)
-    assert 7.0 + GRACE_S == stage.all.next_deadline()
-    stage.all.expire(11.9)
-    assert [] == stage.ended
-    stage.all.expire(12.0)
+    cycles = RecordedCycles()
+    cycles.begin(asks((ask_extender(), SolverCall({}, 7.0))))
+    cycles.all.answer(Answer(1, 200, body="asked"), 1.0)
+    assert 7.0 + GRACE_S == cycles.all.next_deadline()
+    cycles.all.expire(11.9)
+    assert [] == cycles.ended
+    cycles.all.expire(12.0)
 
-    assert [["asked", UNANSWERED.reason]] == stage.ended
-    assert not stage.all.answer(Answer(2, 200), 13.0)
-    assert None is stage.all.next_deadline()
+    assert [["asked", UNANSWERED.reason]] == cycles.ended
+    assert not cycles.all.answer(Answer(2, 200), 13.0)
+    assert None is cycles.all.next_deadline()
 
 
 def test_a_profile_waits_for_an_extender_and_not_for_the_solver():
     """`blocked` follows the calls, question by question."""
-    stage = Stage()
-    stage.begin(asks((SolverCall({}, 1.0),), (ask_extender(),)), "g", "a")
-    stage.begin(asks((ask_extender(),)), "p", "b")
-    assert frozenset("b") == stage.all.blocked
-    stage.all.answer(Answer(1, 200), 0.0)
-    assert frozenset("ab") == stage.all.blocked
-    stage.all.answer(Answer(2, 200), 0.0)
-    assert frozenset("a") == stage.all.blocked
-    stage.all.answer(Answer(3, 200), 0.0)
+    cycles = RecordedCycles()
+    cycles.begin(asks((SolverCall({}, 1.0),), (ask_extender(),)), "g", "a")
+    cycles.begin(asks((ask_extender(),)), "p", "b")
+    assert frozenset("b") == cycles.all.blocked
+    cycles.all.answer(Answer(1, 200), 0.0)
+    assert frozenset("ab") == cycles.all.blocked
+    cycles.all.answer(Answer(2, 200), 0.0)
+    assert frozenset("a") == cycles.all.blocked
+    cycles.all.answer(Answer(3, 200), 0.0)
 
-    assert frozenset() == stage.all.blocked
+    assert frozenset() == cycles.all.blocked
 
 
 @pytest.mark.parametrize("error", [PluginError("X", "Filter", "no"), InputError("bad")])
@@ -148,13 +148,13 @@ def test_an_error_out_of_a_cycle_ends_it(error: Exception):
             yield (ask_extender(),)
         raise error
 
-    stage = Stage()
-    stage.begin(breaks(late=False), "now")
-    stage.begin(breaks(late=True), "later")
-    stage.all.answer(Answer(1, 200), 4.0)
+    cycles = RecordedCycles()
+    cycles.begin(breaks(late=False), "now")
+    cycles.begin(breaks(late=True), "later")
+    cycles.all.answer(Answer(1, 200), 4.0)
 
-    assert [error, error] == stage.ended
-    assert 0 == len(stage.all)
+    assert [error, error] == cycles.ended
+    assert 0 == len(cycles.all)
 
 
 def test_a_dropped_cycle_is_closed_without_a_word():
@@ -170,36 +170,36 @@ def test_a_dropped_cycle_is_closed_without_a_word():
             closed.append("yes")
             raise PluginError("X", "Filter", "cannot even close")
 
-    stage = Stage()
-    stage.begin(closes())
-    assert "k" in stage.all
-    assert stage.all.drop("k")
-    assert not stage.all.drop("k")
+    cycles = RecordedCycles()
+    cycles.begin(closes())
+    assert "k" in cycles.all
+    assert cycles.all.drop("k")
+    assert not cycles.all.drop("k")
 
-    assert (["yes"], [("X", "Filter")], []) == (closed, stage.faults, stage.ended)
-    assert not stage.all.answer(Answer(1, 200), 1.0)
-    assert frozenset() == stage.all.blocked
+    assert (["yes"], [("X", "Filter")], []) == (closed, cycles.faults, cycles.ended)
+    assert not cycles.all.answer(Answer(1, 200), 1.0)
+    assert frozenset() == cycles.all.blocked
 
 
 def test_all_are_dropped_when_requests_are_not_allowed_any_more():
     """The keys of all cycles are returned in the order they began."""
-    stage = Stage()
+    cycles = RecordedCycles()
     for key in ("c", "a", "b"):
-        stage.begin(asks((ask_extender(),)), key)
+        cycles.begin(asks((ask_extender(),)), key)
 
-    assert ("c", "a", "b") == stage.all.drop_all()
-    assert (0, []) == (len(stage.all), stage.ended)
+    assert ("c", "a", "b") == cycles.all.drop_all()
+    assert (0, []) == (len(cycles.all), cycles.ended)
 
 
 def test_the_end_of_one_may_drop_another():
     """Two time out at once; the first one's end drops the second."""
-    stage = Stage()
+    cycles = RecordedCycles()
     for key, other in (("a", "b"), ("b", "a")):
-        stage.all.begin(key, "p", asks((ask_extender(),)), (key, other), 0.0)
+        cycles.all.begin(key, "p", asks((ask_extender(),)), (key, other), 0.0)
     ended = []
-    while stage.all.expire(100.0):
-        key, other = stage.changes.popleft().subject
+    while cycles.all.expire(100.0):
+        key, other = cycles.changes.popleft().subject
         ended.append(key)
-        stage.all.drop(other)
+        cycles.all.drop(other)
 
     assert ["a"] == ended

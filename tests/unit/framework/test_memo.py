@@ -16,7 +16,7 @@ from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.pod import Pod
 from scheduler.objects.workloads import MapSelectorSpec, Service
 from tests.property.making import make_node, make_pod
-from tests.unit.framework.stage import Stage, made
+from tests.unit.framework.runnerrig import RunnerRig, made
 
 
 def by_cpu(**members: Any) -> type[Plugin[Any]]:
@@ -53,8 +53,8 @@ def worth(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
 CELLS = {"score_cells": worth}
 
 
-class ScoringStage(Stage):
-    """A stage with attempts from pre-filter to score."""
+class ScoringRig(RunnerRig):
+    """A rig with attempts from pre-filter to score."""
 
     def attempt(self, pod: Pod | None = None) -> tuple[list[bool], list[int], list[Scored]]:
         """Return the feasible rows, the totals and the scores."""
@@ -79,53 +79,53 @@ class ScoringStage(Stage):
 
 def test_one_row_is_asked_about_again():
     """The same methods, on a view of the changed row."""
-    stage = ScoringStage(by_cpu())
-    stage.attempt()
-    stage.place("a", "n1")
+    rig = ScoringRig(by_cpu())
+    rig.attempt()
+    rig.place("a", "n1")
 
-    assert ([True, True, True], [0, 10, 0]) == stage.attempt()[:2]
-    assert ([3, 1], [3, 1]) == stage.asked()
-    stage.attempt()
-    assert ([3, 1], [3, 1]) == stage.asked()
+    assert ([True, True, True], [0, 10, 0]) == rig.attempt()[:2]
+    assert ([3, 1], [3, 1]) == rig.asked()
+    rig.attempt()
+    assert ([3, 1], [3, 1]) == rig.asked()
 
 
 def test_cells_answer_for_a_few_rows():
     """No view is created to score them."""
-    stage = ScoringStage(by_cpu(**CELLS))
-    stage.attempt()
-    stage.place("a", "n1")
-    assert ([True, True, True], [0, 10, 0]) == stage.attempt()[:2]
-    assert ([3, 1], [3]) == stage.asked()
+    rig = ScoringRig(by_cpu(**CELLS))
+    rig.attempt()
+    rig.place("a", "n1")
+    assert ([True, True, True], [0, 10, 0]) == rig.attempt()[:2]
+    assert ([3, 1], [3]) == rig.asked()
 
-    stage.place("b", "n1", cpu=2)
-    assert ([True, False, True], [0, 30, 0]) == stage.attempt()[:2]
-    assert ([3, 1, 1], [3]) == stage.asked()
+    rig.place("b", "n1", cpu=2)
+    assert ([True, False, True], [0, 30, 0]) == rig.attempt()[:2]
+    assert ([3, 1, 1], [3]) == rig.asked()
 
 
 def test_pods_of_one_key_share_it():
     """Pods of one key share the cached answer, whatever their shapes."""
-    stage = ScoringStage(by_cpu())
-    stage.attempt()
-    stage.attempt(make_pod("other", labels={"app": "other"}))
+    rig = ScoringRig(by_cpu())
+    rig.attempt()
+    rig.attempt(make_pod("other", labels={"app": "other"}))
 
-    assert ([3], [3]) == stage.asked()
+    assert ([3], [3]) == rig.asked()
 
 
 def test_rows_that_fill_up_and_empty():
     """Rejections change with their reasons."""
-    stage = ScoringStage(by_cpu())
-    stage.place("a", "n1", cpu=3)
-    assert [True, False, True] == stage.attempt()[0]
-    stage.place("b", "n2", cpu=3)
-    assert [True, False, False] == stage.attempt()[0]
+    rig = ScoringRig(by_cpu())
+    rig.place("a", "n1", cpu=3)
+    assert [True, False, True] == rig.attempt()[0]
+    rig.place("b", "n2", cpu=3)
+    assert [True, False, False] == rig.attempt()[0]
     assert [("ByCpu", [False, True, True])] == [
-        (one.plugin, one.rows.tolist()) for one in stage.rejections
+        (one.plugin, one.rows.tolist()) for one in rig.rejections
     ]
-    stage.cluster.drop_pod("uid-a")
-    assert [True, True, False] == stage.attempt()[0]
-    stage.cluster.drop_pod("uid-b")
-    assert [True, True, True] == stage.attempt()[0]
-    assert [] == stage.rejections
+    rig.cluster.drop_pod("uid-a")
+    assert [True, True, False] == rig.attempt()[0]
+    rig.cluster.drop_pod("uid-b")
+    assert [True, True, True] == rig.attempt()[0]
+    assert [] == rig.rejections
 
 
 def test_a_reason_that_was_not_there_has_everything_asked_again():
@@ -138,40 +138,40 @@ def test_a_reason_that_was_not_there_has_everything_asked_again():
         other = reject(busy, "busy") if busy.any() else None
         return other if one is None else one | other
 
-    stage = ScoringStage(by_cpu(filter=two))
-    stage.place("a", "n1", cpu=2)
-    stage.attempt()
-    stage.place("b", "n1")
-    stage.attempt()
+    rig = ScoringRig(by_cpu(filter=two))
+    rig.place("a", "n1", cpu=2)
+    rig.attempt()
+    rig.place("b", "n1")
+    rig.attempt()
 
-    assert [3, 1, 3] == stage.asked()[0]
-    assert ("full", "busy") == stage.rejections[0].rejected.texts(1)
+    assert [3, 1, 3] == rig.asked()[0]
+    assert ("full", "busy") == rig.rejections[0].rejected.texts(1)
 
 
 def test_a_plugin_that_looks_across_rows_is_asked_about_all():
     """If `local` is false, one row changes the verdicts of others."""
-    stage = ScoringStage(by_cpu(local=False))
-    stage.attempt()
-    stage.attempt()
-    assert ([3], [3]) == stage.asked()
-    stage.place("a", "n1")
-    stage.attempt()
+    rig = ScoringRig(by_cpu(local=False))
+    rig.attempt()
+    rig.attempt()
+    assert ([3], [3]) == rig.asked()
+    rig.place("a", "n1")
+    rig.attempt()
 
-    assert ([3, 3], [3, 3]) == stage.asked()
+    assert ([3, 3], [3, 3]) == rig.asked()
 
 
 def test_many_rows_are_worked_out_together():
     """Past the few that cells are quicker for, and past a quarter of all, columns are."""
-    stage = ScoringStage(by_cpu(**CELLS), nodes=4 * FEW + 8)
-    stage.attempt()
+    rig = ScoringRig(by_cpu(**CELLS), nodes=4 * FEW + 8)
+    rig.attempt()
     for number in range(FEW + 1):
-        stage.place(f"p{number}", f"n{number}")
-    stage.attempt()
+        rig.place(f"p{number}", f"n{number}")
+    rig.attempt()
     for number in range(FEW + 4):
-        stage.place(f"q{number}", f"n{number}")
-    assert [20] * (FEW + 1) + [10] * 3 == stage.attempt()[1][: FEW + 4]
+        rig.place(f"q{number}", f"n{number}")
+    assert [20] * (FEW + 1) + [10] * 3 == rig.attempt()[1][: FEW + 4]
 
-    assert [4 * FEW + 8, FEW + 1, 4 * FEW + 8] == stage.asked()[1]
+    assert [4 * FEW + 8, FEW + 1, 4 * FEW + 8] == rig.asked()[1]
 
 
 @pytest.mark.parametrize(
@@ -188,46 +188,46 @@ def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
     """A label of a node, then an object, then nothing; facts without a log are not cached at
     all.
     """
-    stage = ScoringStage(by_cpu(reads=reads))
-    stage.attempt()
-    stage.cluster.put_node(make_node("n0", labels={"new": "label"}))
-    stage.attempt()
+    rig = ScoringRig(by_cpu(reads=reads))
+    rig.attempt()
+    rig.cluster.put_node(make_node("n0", labels={"new": "label"}))
+    rig.attempt()
     service = Service(ObjectMeta("web", "default"), MapSelectorSpec({}))
-    stage.cluster.put_object("Service", service)
-    stage.attempt()
-    stage.attempt()
+    rig.cluster.put_object("Service", service)
+    rig.attempt()
+    rig.attempt()
 
-    assert asked == stage.asked()[1]
+    assert asked == rig.asked()[1]
 
 
 def test_new_rows_and_new_resources_are_seen():
     """Cells read arrays that are recreated in either case."""
-    stage = ScoringStage(by_cpu(**CELLS))
-    stage.attempt()
-    stage.cluster.put_node(make_node("n3", allocatable={"example.com/gpu": 1}))
-    stage.place("a", "n3")
+    rig = ScoringRig(by_cpu(**CELLS))
+    rig.attempt()
+    rig.cluster.put_node(make_node("n3", allocatable={"example.com/gpu": 1}))
+    rig.place("a", "n3")
 
-    assert [0, 0, 0, 10] == stage.attempt()[1]
-    stage.cluster.put_pod(make_pod("b", node="n0", requests={"cpu": "1", "example.com/tpu": "1"}))
-    assert [10, 0, 0, 10] == stage.attempt()[1]
+    assert [0, 0, 0, 10] == rig.attempt()[1]
+    rig.cluster.put_pod(make_pod("b", node="n0", requests={"cpu": "1", "example.com/tpu": "1"}))
+    assert [10, 0, 0, 10] == rig.attempt()[1]
 
 
 def test_each_pod_is_asked_about_without_a_key_of_its_likes():
     """`EACH_POD` caches nothing."""
-    stage = ScoringStage(by_cpu(key=lambda *_: EACH_POD))
-    stage.attempt()
-    stage.attempt()
+    rig = ScoringRig(by_cpu(key=lambda *_: EACH_POD))
+    rig.attempt()
+    rig.attempt()
 
-    assert ([3, 3], [3, 3]) == stage.asked()
+    assert ([3, 3], [3, 3]) == rig.asked()
 
 
 def test_what_was_handed_out_stays_as_it_was():
     """A caller that keeps scores has unchanged, read-only values."""
-    stage = ScoringStage(by_cpu(**CELLS))
-    raw = stage.attempt()[2][0].raw
-    stage.place("a", "n1")
+    rig = ScoringRig(by_cpu(**CELLS))
+    raw = rig.attempt()[2][0].raw
+    rig.place("a", "n1")
 
-    assert [0, 10, 0] == stage.attempt()[1]
+    assert [0, 10, 0] == rig.attempt()[1]
     assert [0, 0, 0] == raw.tolist()
     with pytest.raises(ValueError, match="read-only"):
         raw[0] = 1
@@ -235,57 +235,57 @@ def test_what_was_handed_out_stays_as_it_was():
 
 def test_columns_of_the_table_itself_are_copied():
     """A plugin may return a column that the table continues to write to."""
-    stage = ScoringStage(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("pods")))
-    raw = stage.attempt()[2][0].raw
-    stage.place("a", "n1")
+    rig = ScoringRig(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("pods")))
+    raw = rig.attempt()[2][0].raw
+    rig.place("a", "n1")
 
-    assert [0, 1, 0] == stage.attempt()[1]
+    assert [0, 1, 0] == rig.attempt()[1]
     assert [0, 0, 0] == raw.tolist()
-    assert stage.nodes.requested("pods").flags.writeable
+    assert rig.nodes.requested("pods").flags.writeable
 
 
 def test_scores_out_of_range_are_found_as_ever():
     """On rows that are feasible, whether they are new or kept."""
-    stage = ScoringStage(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("cpu") // 10))
-    stage.attempt()
-    stage.place("a", "n1", cpu=2)
+    rig = ScoringRig(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("cpu") // 10))
+    rig.attempt()
+    rig.place("a", "n1", cpu=2)
     with pytest.raises(Exception, match="invalid score 200"):
-        stage.attempt()
-    stage.place("b", "n1", cpu=2)  # now the filter keeps the row out
-    assert [0, 0] == [one for row, one in enumerate(stage.attempt()[1]) if row != 1]
+        rig.attempt()
+    rig.place("b", "n1", cpu=2)  # now the filter keeps the row out
+    assert [0, 0] == [one for row, one in enumerate(rig.attempt()[1]) if row != 1]
 
 
 def test_a_hypothetical_view_finds_nothing_kept():
     """Cached results are valid for the live nodes only."""
-    stage = ScoringStage(by_cpu())
-    stage.place("a", "n0", cpu=3)
-    stage.attempt()
-    nodes = Nodes(stage.cluster.table, stage.cluster.pods)
-    without = nodes.hypothetical([stage.cluster.pods.on("n0")["uid-a"]])
-    feasible, _ = stage.runner.filter(stage.cycle, without, stage.states, without.exists)
+    rig = ScoringRig(by_cpu())
+    rig.place("a", "n0", cpu=3)
+    rig.attempt()
+    nodes = Nodes(rig.cluster.table, rig.cluster.pods)
+    without = nodes.hypothetical([rig.cluster.pods.on("n0")["uid-a"]])
+    feasible, _ = rig.runner.filter(rig.cycle, without, rig.states, without.exists)
 
     assert feasible.all()
 
 
 def test_the_oldest_key_is_forgotten_first():
     """Answers are kept for a bounded number of kinds."""
-    stage = ScoringStage(by_cpu(key=lambda _self, pod: pod.metadata.labels["n"]))
+    rig = ScoringRig(by_cpu(key=lambda _self, pod: pod.metadata.labels["n"]))
     pods = [make_pod(f"p{n}", labels={"n": str(n)}) for n in range(MOST_KINDS + 1)]
     for pod in pods:
-        stage.attempt(pod)
-    stage.attempt(pods[-1])
-    assert MOST_KINDS + 1 == len(stage.asked()[0])
-    stage.attempt(pods[0])
+        rig.attempt(pod)
+    rig.attempt(pods[-1])
+    assert MOST_KINDS + 1 == len(rig.asked()[0])
+    rig.attempt(pods[0])
 
-    assert MOST_KINDS + 2 == len(stage.asked()[0])
+    assert MOST_KINDS + 2 == len(rig.asked()[0])
 
 
 def test_constant_columns_stay_constant():
     """Constant columns cost nothing to add, also after a row was recomputed."""
-    stage = ScoringStage(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
-    stage.attempt()
-    stage.place("a", "n1")
-    raw = stage.attempt()[2][0].raw
+    rig = ScoringRig(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
+    rig.attempt()
+    rig.place("a", "n1")
+    raw = rig.attempt()[2][0].raw
 
     assert (0,) == raw.strides
     assert np.array_equal([7, 7, 7], raw)
@@ -298,12 +298,12 @@ def test_a_constant_for_changed_rows_keeps_the_column_that_has_it():
         used = nodes.requested("cpu") // 1000
         return nodes.constant(int(used[0])) if nodes.size == 1 else np.maximum(used, 1)
 
-    stage = ScoringStage(by_cpu(score=score))
-    stage.place("a", "n0", cpu=2)
-    raw = stage.attempt()[2][0].raw
-    stage.place("b", "n1", cpu=1)
-    assert raw is stage.attempt()[2][0].raw
-    stage.place("c", "n1", cpu=1)
+    rig = ScoringRig(by_cpu(score=score))
+    rig.place("a", "n0", cpu=2)
+    raw = rig.attempt()[2][0].raw
+    rig.place("b", "n1", cpu=1)
+    assert raw is rig.attempt()[2][0].raw
+    rig.place("c", "n1", cpu=1)
 
-    assert [2, 2, 1] == stage.attempt()[2][0].raw.tolist()
+    assert [2, 2, 1] == rig.attempt()[2][0].raw.tolist()
     assert [2, 1, 1] == raw.tolist()

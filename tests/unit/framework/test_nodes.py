@@ -16,7 +16,7 @@ from scheduler.objects.pod import NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.objects.selectors import value_matches
 from scheduler.state.podindex import place
 from tests.property.making import make_pod
-from tests.unit.framework.stage import Stage
+from tests.unit.framework.runnerrig import RunnerRig
 
 
 def term(
@@ -40,7 +40,7 @@ requirements = st.tuples(
 @given(st.lists(requirements, min_size=1, max_size=3).map(tuple))
 def test_terms_follow_the_single_label_rules(expressions):
     """All expressions of a term are ANDed, each node evaluated by its own labels."""
-    stage = Stage(nodes=4)
+    rig = RunnerRig(nodes=4)
     expected = [
         all(
             value_matches(operator, values, str(row) if key == "number" else None)
@@ -49,7 +49,7 @@ def test_terms_follow_the_single_label_rules(expressions):
         for row in range(4)
     ]
 
-    assert expected == stage.nodes.term_mask(term(expressions)).tolist()
+    assert expected == rig.nodes.term_mask(term(expressions)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -64,25 +64,25 @@ def test_terms_follow_the_single_label_rules(expressions):
 )
 def test_fields(fields, names: list[str]):
     """metadata.name with In and NotIn is the only field."""
-    stage = Stage()
+    rig = RunnerRig()
 
-    assert stage.rows(*names) == stage.nodes.term_mask(term(fields=fields)).tolist()
+    assert rig.rows(*names) == rig.nodes.term_mask(term(fields=fields)).tolist()
 
 
 def test_an_empty_term_matches_nothing():
     """Empty labels match every node."""
-    stage = Stage()
+    rig = RunnerRig()
 
-    assert not stage.nodes.term_mask(term()).any()
-    assert stage.nodes.labels_mask({}).all()
-    assert stage.rows("n1") == stage.nodes.labels_mask({"number": "1"}).tolist()
+    assert not rig.nodes.term_mask(term()).any()
+    assert rig.nodes.labels_mask({}).all()
+    assert rig.rows("n1") == rig.nodes.labels_mask({"number": "1"}).tolist()
 
 
 def test_rows_without_a_node_are_never_feasible():
     """A deleted node leaves its row, and the next one uses it."""
-    stage = Stage()
-    stage.cluster.drop_node("n1")
-    nodes = stage.nodes
+    rig = RunnerRig()
+    rig.cluster.drop_node("n1")
+    nodes = rig.nodes
     assert 2 == nodes.count
     assert 3 == nodes.size
     assert [True, False, True] == nodes.exists.tolist()
@@ -91,8 +91,8 @@ def test_rows_without_a_node_are_never_feasible():
 
 def test_a_view_of_a_few_rows():
     """Names, rows and columns are those of these rows alone, in their order."""
-    stage = Stage(nodes=4)
-    few = stage.nodes.only(np.array([3, 1]))
+    rig = RunnerRig(nodes=4)
+    few = rig.nodes.only(np.array([3, 1]))
 
     assert ["n3", "n1"] == [few.name(0), few.name(1)]
     assert (0, None) == (few.row("n3"), few.row("n0"))
@@ -105,8 +105,8 @@ def test_a_view_of_a_few_rows():
 
 def test_another_mask():
     """`among` changes only which rows are feasible."""
-    stage = Stage()
-    some = stage.nodes.among(stage.nodes.rows_named(["n2"]))
+    rig = RunnerRig()
+    some = rig.nodes.among(rig.nodes.rows_named(["n2"]))
 
     assert [False, False, True] == some.feasible.tolist()
     assert some.exists.all()
@@ -154,21 +154,21 @@ class TestRejected:
 
 def test_columns_of_a_view_of_some_nodes_with_other_pods_are_those_of_the_nodes():
     """Offers and requests of a hypothetical view, asked for once or again, follow its rows."""
-    stage = Stage()
-    pods = [place(make_pod(f"p{at}"), stage.cycle.shape, f"n{at}") for at in range(3)]
+    rig = RunnerRig()
+    pods = [place(make_pod(f"p{at}"), rig.cycle.shape, f"n{at}") for at in range(3)]
     names = ("cpu", "memory")
     for rows in ((), (1,), (0, 2)):
-        view = stage.nodes.hypothetical(added=[(pods[row], row) for row in rows])
+        view = rig.nodes.hypothetical(added=[(pods[row], row) for row in rows])
         for _ in range(2):
-            assert stage.nodes.offers(names).tolist() == view.offers(names).tolist()
-            assert stage.nodes.offers(names[:1]).tolist() == view.offers(names[:1]).tolist()
+            assert rig.nodes.offers(names).tolist() == view.offers(names).tolist()
+            assert rig.nodes.offers(names[:1]).tolist() == view.offers(names[:1]).tolist()
         added = [1000 if row in rows else 0 for row in range(3)]
-        assert added == (view.requests(("cpu",)) - stage.nodes.requests(("cpu",)))[0].tolist()
+        assert added == (view.requests(("cpu",)) - rig.nodes.requests(("cpu",)))[0].tolist()
 
 
 def test_a_mask_that_is_kept_cannot_be_changed():
     """All selectors with the same expression share it."""
-    stage = Stage()
-    mask = stage.cluster.table.labels.mask(NodeSelectorRequirement("number", "In", ("1",)))
+    rig = RunnerRig()
+    mask = rig.cluster.table.labels.mask(NodeSelectorRequirement("number", "In", ("1",)))
     with pytest.raises(ValueError, match="read-only"):
         mask[0] = True

@@ -17,7 +17,7 @@ from scheduler.framework.registry import Registry
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from tests.property.making import make_node
-from tests.unit.framework.stage import made
+from tests.unit.framework.runnerrig import made
 
 
 class RackArgs(Args):

@@ -28,7 +28,7 @@ from scheduler.framework.status import (
     wait,
 )
 from tests.property.making import make_pod
-from tests.unit.framework.stage import Stage, made
+from tests.unit.framework.runnerrig import RunnerRig, made
 
 ERROR = Status(Code.ERROR, ("went wrong",))
 PENDING = Status(Code.PENDING, ("wait for a friend",))
@@ -45,17 +45,17 @@ def answering(name: str, point: str, answer: Any) -> type[Plugin[Any]]:
     return made(name, **{point: call}, calls=0)
 
 
-def twice(*classes: type[Plugin[Any]]) -> Stage:
+def twice(*classes: type[Plugin[Any]]) -> RunnerRig:
     """Return a stage on which two pods of one shape passed all points."""
-    stage = Stage(*classes)
+    rig = RunnerRig(*classes)
     for _ in range(2):
         states = States()
-        stage.runner.pre_filter(stage.cycle, stage.nodes, states)
-        stage.runner.filter(stage.cycle, stage.nodes, states, stage.nodes.exists)
-        stage.runner.score(stage.cycle, stage.nodes, states)
-        stage.runner.reserve(stage.cycle, "n0", states)
-        stage.states = states
-    return stage
+        rig.runner.pre_filter(rig.cycle, rig.nodes, states)
+        rig.runner.filter(rig.cycle, rig.nodes, states, rig.nodes.exists)
+        rig.runner.score(rig.cycle, rig.nodes, states)
+        rig.runner.reserve(rig.cycle, "n0", states)
+        rig.states = states
+    return rig
 
 
 class TestKeys:
@@ -68,10 +68,10 @@ class TestKeys:
             for point in ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
         }
         cls = made("A", key=called(lambda: None), calls=0, **refuse)
-        stage = twice(cls)
+        rig = twice(cls)
 
-        assert 1 == stage.plugin(cls).calls
-        assert {"A"} == stage.states.skipped == stage.states.skipped_scoring
+        assert 1 == rig.plugin(cls).calls
+        assert {"A"} == rig.states.skipped == rig.states.skipped_scoring
 
     def test_a_key_is_asked_for_again_when_something_moved(self):
         """A plugin that applies to the pod from then on is called."""
@@ -82,13 +82,13 @@ class TestKeys:
             filter=lambda *_: calls.append("filter"),
             key_follows=(bell,),
         )
-        stage = twice(cls)
+        rig = twice(cls)
         assert [] == calls
         bell.version = 1
         for _ in range(2):
             states = States()
-            stage.runner.pre_filter(stage.cycle, stage.nodes, states)
-            stage.runner.filter(stage.cycle, stage.nodes, states, stage.nodes.exists)
+            rig.runner.pre_filter(rig.cycle, rig.nodes, states)
+            rig.runner.filter(rig.cycle, rig.nodes, states, rig.nodes.exists)
 
         assert ["filter", "filter"] == calls
 
@@ -102,8 +102,8 @@ class TestKeys:
             pre_filter=lambda *_: calls.append("A"),
         )
         settled = made("B", key=lambda *_: None, pre_filter=lambda *_: calls.append("B"))
-        stage = Stage(follows, settled)
-        stage.runner.pre_filter(stage.cycle, stage.nodes.hypothetical(), stage.states)
+        rig = RunnerRig(follows, settled)
+        rig.runner.pre_filter(rig.cycle, rig.nodes.hypothetical(), rig.states)
 
         assert ["A"] == calls
 
@@ -116,22 +116,22 @@ class TestKeys:
             pre_filter=lambda *_: SKIP,
             filter=lambda *_: None,
         )
-        stage = Stage(cls, points={"filter": ["A"]})
-        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+        rig = RunnerRig(cls, points={"filter": ["A"]})
+        rig.runner.pre_filter(rig.cycle, rig.nodes, rig.states)
 
         with pytest.raises(PluginError, match="no state"):
-            stage.runner.filter(stage.cycle, stage.nodes, stage.states, stage.nodes.exists)
+            rig.runner.filter(rig.cycle, rig.nodes, rig.states, rig.nodes.exists)
 
     def test_a_pod_that_names_its_node(self):
         """Shapes have no node, so no result is cached with the shape."""
         cls = made("A", key=lambda _self, pod: pod.spec.node_name or None, filter=lambda *_: None)
-        stage = twice(cls)
+        rig = twice(cls)
         pod = make_pod("q", node="n1")
-        shape = stage.cluster.shapes.of(pod)
-        assert shape is stage.cycle.shape
+        shape = rig.cluster.shapes.of(pod)
+        assert shape is rig.cycle.shape
         states = States()
-        cycle = Cycle(pod, shape, 0.0, stage.cycle.random)
-        stage.runner.pre_filter(cycle, stage.nodes, states)
+        cycle = Cycle(pod, shape, 0.0, rig.cycle.random)
+        rig.runner.pre_filter(cycle, rig.nodes, states)
 
         assert ["A"] == list(states.kinds)
 
@@ -139,9 +139,9 @@ class TestKeys:
     def test_pre_filter_is_asked_each_time(self, answer: Any):
         """The result may differ for the next pod."""
         cls = made("A", pre_filter=called(lambda: answer), calls=0)
-        stage = twice(cls)
+        rig = twice(cls)
 
-        assert 2 == stage.plugin(cls).calls
+        assert 2 == rig.plugin(cls).calls
 
 
 class Bell:
@@ -164,18 +164,16 @@ def called(answer: Callable[[], Any]) -> Callable[..., Any]:
 class TestPreFilter:
     """Skip, U, UAU, Pending, Error, states and narrowing."""
 
-    def run(self, *classes: type[Plugin[Any]]) -> tuple[Stage, Any]:
-        stage = Stage(*classes)
-        return stage, stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+    def run(self, *classes: type[Plugin[Any]]) -> tuple[RunnerRig, Any]:
+        rig = RunnerRig(*classes)
+        return rig, rig.runner.pre_filter(rig.cycle, rig.nodes, rig.states)
 
     def test_states_are_kept_by_plugin(self):
         """Whatever a plugin returns that is no status arrives at its later points."""
-        stage, result = self.run(
-            answering("A", "pre_filter", 7), answering("B", "pre_filter", None)
-        )
+        rig, result = self.run(answering("A", "pre_filter", 7), answering("B", "pre_filter", None))
 
         assert SUCCESS == result.status
-        assert {"A": 7, "B": None} == stage.states.by_plugin
+        assert {"A": 7, "B": None} == rig.states.by_plugin
 
     def test_skip_takes_the_filter_out(self):
         """A plugin that skips does not filter in this attempt."""
@@ -184,10 +182,8 @@ class TestPreFilter:
             pre_filter=lambda *_: SKIP,
             filter=lambda *_: pytest.fail("filter was called"),
         )
-        stage, result = self.run(cls)
-        feasible, rejections = stage.runner.filter(
-            stage.cycle, stage.nodes, stage.states, stage.nodes.exists
-        )
+        rig, result = self.run(cls)
+        feasible, rejections = rig.runner.filter(rig.cycle, rig.nodes, rig.states, rig.nodes.exists)
 
         assert result.status.is_success
         assert feasible.all()
@@ -196,19 +192,19 @@ class TestPreFilter:
     def test_unschedulable_lets_the_others_run(self):
         """Preemption needs the state of the plugins after it."""
         after = answering("B", "pre_filter", 1)
-        stage, result = self.run(answering("A", "pre_filter", unschedulable("no")), after)
+        rig, result = self.run(answering("A", "pre_filter", unschedulable("no")), after)
 
         assert Status(Code.UNSCHEDULABLE, ("no",), "A") == result.status
-        assert 1 == stage.plugin(after).calls
+        assert 1 == rig.plugin(after).calls
 
     @pytest.mark.parametrize("status", [unresolvable("never"), PENDING])
     def test_a_final_answer_stops_at_once(self, status: Status):
         """After UnschedulableAndUnresolvable and Pending no further plugin runs."""
         after = answering("B", "pre_filter", 1)
-        stage, result = self.run(answering("A", "pre_filter", status), after)
+        rig, result = self.run(answering("A", "pre_filter", status), after)
 
         assert (status.code, "A") == (result.status.code, result.status.plugin)
-        assert 0 == stage.plugin(after).calls
+        assert 0 == rig.plugin(after).calls
 
     def test_the_last_unschedulable_status_is_reported(self):
         """Of several plain rejections the last one stays, as in kube-scheduler."""
@@ -226,19 +222,19 @@ class TestPreFilter:
 
     def test_narrowed_rows_are_intersected(self):
         """Each plugin can only take rows away."""
-        stage, result = self.run(
+        rig, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["n0", "n1"]), "a")),
             answering("B", "pre_filter", lambda n: Narrow(n.rows_named(["n1", "n2"]))),
         )
 
-        assert stage.rows("n1") == result.rows.tolist()
+        assert rig.rows("n1") == result.rows.tolist()
         assert ("A", "B") == result.narrowed_by
-        assert {"A": "a", "B": None} == stage.states.by_plugin
+        assert {"A": "a", "B": None} == rig.states.by_plugin
 
     def test_plugins_that_exclude_each_other_reject_the_pod(self):
         """Without a common row both are named, and later plugins do not run."""
         after = answering("C", "pre_filter", 1)
-        stage, result = self.run(
+        rig, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["n0"]))),
             answering("B", "pre_filter", lambda n: Narrow(n.rows_named(["n1"]))),
             after,
@@ -246,7 +242,7 @@ class TestPreFilter:
 
         text = "node(s) didn't satisfy plugin(s) [A B] simultaneously"
         assert unresolvable(text) == result.status
-        assert 0 == stage.plugin(after).calls
+        assert 0 == rig.plugin(after).calls
 
     def test_a_plugin_that_narrows_to_no_node_rejects_the_pod(self):
         """An empty set of names is reported with the plugin's name alone."""
@@ -258,53 +254,51 @@ class TestPreFilter:
 
     def test_unknown_names_are_no_empty_set(self):
         """Names of missing nodes leave all nodes excluded, and the pod not rejected yet."""
-        stage, result = self.run(
+        rig, result = self.run(
             answering("A", "pre_filter", lambda n: Narrow(n.rows_named(["ghost"])))
         )
 
         assert SUCCESS == result.status
-        assert stage.rows() == result.rows.tolist()
+        assert rig.rows() == result.rows.tolist()
 
 
 class TestFilter:
     """Attribution to the first rejecting plugin, row by row."""
 
-    def run(self, *classes: type[Plugin[Any]], **kwargs: Any) -> tuple[Stage, Any, Any]:
-        stage = Stage(*classes, **kwargs)
-        feasible, rejections = stage.runner.filter(
-            stage.cycle, stage.nodes, stage.states, stage.nodes.exists
-        )
-        return stage, feasible, rejections
+    def run(self, *classes: type[Plugin[Any]], **kwargs: Any) -> tuple[RunnerRig, Any, Any]:
+        rig = RunnerRig(*classes, **kwargs)
+        feasible, rejections = rig.runner.filter(rig.cycle, rig.nodes, rig.states, rig.nodes.exists)
+        return rig, feasible, rejections
 
     def test_the_first_plugin_gets_the_row(self):
         """A row belongs to the first plugin that rejects it; later ones get the remaining rows."""
-        stage, feasible, rejections = self.run(
+        rig, feasible, rejections = self.run(
             made("A", filter=lambda _s, _c, n: reject(n.rows_named(["n0"]), "a")),
             made("B", filter=lambda _s, _c, n: reject(n.rows_named(["n0", "n1"]), "b")),
         )
 
-        assert stage.rows("n2") == feasible.tolist()
-        assert [("A", stage.rows("n0")), ("B", stage.rows("n1"))] == [
+        assert rig.rows("n2") == feasible.tolist()
+        assert [("A", rig.rows("n0")), ("B", rig.rows("n1"))] == [
             (r.plugin, r.rows.tolist()) for r in rejections
         ]
 
     def test_it_ends_when_nothing_is_left(self):
         """No plugin is called for rows that are all rejected."""
         after = answering("B", "filter", None)
-        stage, feasible, _ = self.run(
+        rig, feasible, _ = self.run(
             made("A", filter=lambda _s, _c, n: reject(n.exists, "all")), after
         )
 
         assert not feasible.any()
-        assert 0 == stage.plugin(after).calls
+        assert 0 == rig.plugin(after).calls
 
     def test_no_plugin_is_called_without_nodes(self):
         """Without a row in the beginning, a plugin that would fail does not."""
         cls = made("A", pre_filter=lambda *_: 1, filter=lambda *_: None)
-        stage = Stage(cls, points={"filter": ["A"]})
+        rig = RunnerRig(cls, points={"filter": ["A"]})
 
-        nothing = np.zeros(stage.nodes.size, dtype=np.bool_)
-        feasible, rejections = stage.runner.filter(stage.cycle, stage.nodes, stage.states, nothing)
+        nothing = np.zeros(rig.nodes.size, dtype=np.bool_)
+        feasible, rejections = rig.runner.filter(rig.cycle, rig.nodes, rig.states, nothing)
 
         assert not feasible.any()
         assert [] == rejections
@@ -314,9 +308,9 @@ class TestFilter:
         seen = []
         first = made("A", filter=lambda _s, _c, n: reject(n.rows_named(["n1"]), "x"))
         second = made("B", filter=lambda _s, _c, n: seen.append(n.feasible.tolist()))
-        stage, _, _ = self.run(first, second)
+        rig, _, _ = self.run(first, second)
 
-        assert [stage.rows("n0", "n2")] == seen
+        assert [rig.rows("n0", "n2")] == seen
 
     def test_a_disabled_pre_filter_is_an_error(self):
         """A plugin that needs its state has an error text of its own."""
@@ -335,9 +329,9 @@ class TestFilter:
             pre_filter=lambda _s, _c, n: Narrow(n.exists, "n1"),
             filter=lambda _s, _c, n, name: reject(n.rows_named([name]), "x"),
         )
-        stage, feasible, _ = self.run(cls, points={"filter": ["A"]})
+        rig, feasible, _ = self.run(cls, points={"filter": ["A"]})
 
-        assert stage.rows("n0", "n2") == feasible.tolist()
+        assert rig.rows("n0", "n2") == feasible.tolist()
 
     def test_on_the_spot_skip_means_nothing_to_filter(self):
         """A pre-filter that would skip takes the filter out here too."""
@@ -370,24 +364,24 @@ class TestPostFilter:
         """Plugins after the successful one do not run."""
         found = PostFiltered(SUCCESS, nominated_node="n0")
         after = answering("C", "post_filter", found)
-        stage = Stage(
+        rig = RunnerRig(
             answering("A", "post_filter", PostFiltered(unschedulable(), text="a")),
             answering("B", "post_filter", found),
             after,
         )
-        answers = stage.runner.post_filter(stage.cycle, stage.nodes, None)  # type: ignore[arg-type]
+        answers = rig.runner.post_filter(rig.cycle, rig.nodes, None)  # type: ignore[arg-type]
 
         assert ["a", ""] == [answer.text for answer in answers]
-        assert 0 == stage.plugin(after).calls
+        assert 0 == rig.plugin(after).calls
 
 
 class TestScore:
     """Tests of pre-score, weights, normalisation and range."""
 
-    def score(self, *classes: type[Plugin[Any]], **kwargs: Any) -> tuple[Stage, Any, Any]:
-        stage = Stage(*classes, **kwargs)
-        total, scores = stage.runner.score(stage.cycle, stage.nodes, stage.states)
-        return stage, total, scores
+    def score(self, *classes: type[Plugin[Any]], **kwargs: Any) -> tuple[RunnerRig, Any, Any]:
+        rig = RunnerRig(*classes, **kwargs)
+        total, scores = rig.runner.score(rig.cycle, rig.nodes, rig.states)
+        return rig, total, scores
 
     def test_skip_takes_the_plugin_out_of_the_total(self):
         """A plugin that skips contributes nothing to any node."""
@@ -414,9 +408,9 @@ class TestScore:
 
             return made(name, pre_filter=lambda *_: "old", pre_score=lambda *_: state, score=score)
 
-        stage = Stage(plugin("A", "new"), plugin("B", None))
-        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
-        stage.runner.score(stage.cycle, stage.nodes, stage.states)
+        rig = RunnerRig(plugin("A", "new"), plugin("B", None))
+        rig.runner.pre_filter(rig.cycle, rig.nodes, rig.states)
+        rig.runner.score(rig.cycle, rig.nodes, rig.states)
 
         assert {"A": "new", "B": "old"} == seen
 
@@ -439,9 +433,9 @@ class TestScore:
             pre_score=lambda _s, _c, _n, state: state + 1,
             score=lambda _s, _c, n, state: n.constant(state),
         )
-        stage = Stage(cls, points={"preFilter": ["A"], "score": ["A"]})
-        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
-        total, _ = stage.runner.score(stage.cycle, stage.nodes, stage.states)
+        rig = RunnerRig(cls, points={"preFilter": ["A"], "score": ["A"]})
+        rig.runner.pre_filter(rig.cycle, rig.nodes, rig.states)
+        total, _ = rig.runner.score(rig.cycle, rig.nodes, rig.states)
 
         assert [4, 4, 4] == total.tolist()
 
@@ -474,44 +468,44 @@ class TestReserveAndPermit:
     def test_reserve_ends_at_the_first_rejection(self):
         """Later plugins do not run; the status has the plugin's name."""
         after = answering("B", "reserve", None)
-        stage = Stage(answering("A", "reserve", unschedulable("full")), after)
+        rig = RunnerRig(answering("A", "reserve", unschedulable("full")), after)
 
-        status = stage.runner.reserve(stage.cycle, "n0", stage.states)
+        status = rig.runner.reserve(rig.cycle, "n0", rig.states)
         assert Status(Code.UNSCHEDULABLE, ("full",), "A") == status
-        assert 0 == stage.plugin(after).calls
+        assert 0 == rig.plugin(after).calls
 
     @pytest.mark.parametrize(("point", "named"), [("reserve", "Reserve"), ("permit", "Permit")])
     def test_an_error_status_is_a_fault(self, point: str, named: str):
         """Code Error is reported like an exception."""
-        stage = Stage(answering("A", point, ERROR))
-        args = (stage.states,) if point == "reserve" else ()
+        rig = RunnerRig(answering("A", point, ERROR))
+        args = (rig.states,) if point == "reserve" else ()
         with pytest.raises(PluginError, match=f'running {named} plugin "A": went wrong'):
-            getattr(stage.runner, point)(stage.cycle, "n0", *args)
+            getattr(rig.runner, point)(rig.cycle, "n0", *args)
 
     def test_permit_waits_for_all_and_for_fifteen_minutes_at_most(self):
         """Each waiting plugin's patience is kept, capped."""
-        stage = Stage(
+        rig = RunnerRig(
             answering("A", "permit", wait(10)),
             answering("B", "permit", None),
             answering("C", "permit", wait(99999)),
         )
 
-        status, waits = stage.runner.permit(stage.cycle, "n0")
+        status, waits = rig.runner.permit(rig.cycle, "n0")
         assert Code.WAIT is status.code
         assert {"A": 10, "C": 900} == waits
 
     def test_a_rejection_beats_waiting(self):
         """A pod that one plugin rejects does not wait for another."""
         after = answering("C", "permit", None)
-        stage = Stage(
+        rig = RunnerRig(
             answering("A", "permit", wait(10)),
             answering("B", "permit", unschedulable("no")),
             after,
         )
 
-        status, waits = stage.runner.permit(stage.cycle, "n0")
+        status, waits = rig.runner.permit(rig.cycle, "n0")
         assert (Status(Code.UNSCHEDULABLE, ("no",), "B"), {}) == (status, waits)
-        assert 0 == stage.plugin(after).calls
+        assert 0 == rig.plugin(after).calls
 
     def test_unreserve_goes_backwards(self):
         """The last reservation is undone first."""
@@ -520,8 +514,8 @@ class TestReserveAndPermit:
         def plugin(name: str) -> type[Plugin[Any]]:
             return made(name, reserve=lambda *_: None, unreserve=lambda *_: order.append(name))
 
-        stage = Stage(plugin("A"), plugin("B"), plugin("C"))
-        stage.runner.unreserve(stage.cycle, "n0", stage.states)
+        rig = RunnerRig(plugin("A"), plugin("B"), plugin("C"))
+        rig.runner.unreserve(rig.cycle, "n0", rig.states)
 
         assert ["C", "B", "A"] == order
 
@@ -560,23 +554,23 @@ class TestBind:
             assert 200 == answer.code
             return SKIP
 
-        stage = Stage(made("P", pre_bind=pre_bind), self.binder("B", None))
-        steps = stage.runner.bind(stage.cycle, "n0", stage.states)
+        rig = RunnerRig(made("P", pre_bind=pre_bind), self.binder("B", None))
+        steps = rig.runner.bind(rig.cycle, "n0", rig.states)
         asked, status = drive(steps, CallResult(200), CallResult(201))
 
-        assert [ApiCall("GET", "/x"), BindPod(stage.pod, "n0")] == asked
+        assert [ApiCall("GET", "/x"), BindPod(rig.pod, "n0")] == asked
         assert status is not None
         assert status.is_success
 
     def test_a_binder_may_skip(self):
         """The next one runs; if all skip, that is an error."""
-        stage = Stage(self.binder("A", SKIP), self.binder("B", None))
-        asked, status = drive(stage.runner.bind(stage.cycle, "n0", stage.states), CallResult(201))
+        rig = RunnerRig(self.binder("A", SKIP), self.binder("B", None))
+        asked, status = drive(rig.runner.bind(rig.cycle, "n0", rig.states), CallResult(201))
         assert status is not None
         assert ("B", 1) == (status.plugin, len(asked))
 
-        stage = Stage(self.binder("A", SKIP))
-        _, status = drive(stage.runner.bind(stage.cycle, "n0", stage.states))
+        rig = RunnerRig(self.binder("A", SKIP))
+        _, status = drive(rig.runner.bind(rig.cycle, "n0", rig.states))
         assert status is not None
         assert Code.ERROR is status.code
 
@@ -590,8 +584,8 @@ class TestBind:
                 return status
 
             method = "pre_bind" if point == "PreBind" else "bind"
-            stage = Stage(made("P", **{method: call}))
-            steps = stage.runner.bind(stage.cycle, "n0", stage.states)
+            rig = RunnerRig(made("P", **{method: call}))
+            steps = rig.runner.bind(rig.cycle, "n0", rig.states)
             return drive(steps, CallResult(200))[1]
 
         wrapped = f'running {point} plugin "P": went wrong'
@@ -626,33 +620,33 @@ class Ticking:
         return lambda: self.evaluated.append((point, plugin))
 
 
-def measured_stage(*plugins) -> tuple[Stage, Ticking]:
-    """Return a stage whose runner has instruments."""
-    stage, ticking = Stage(*plugins), Ticking()
-    stage.runner = Runner(stage.runner.profile, ticking)
-    return stage, ticking
+def measured_rig(*plugins) -> tuple[RunnerRig, Ticking]:
+    """Return a rig whose runner has instruments."""
+    rig, ticking = RunnerRig(*plugins), Ticking()
+    rig.runner = Runner(rig.runner.profile, ticking)
+    return rig, ticking
 
 
 def test_every_point_is_timed_once_with_its_outcome():
     """Each call of a point is measured once, regardless of the number of plugins."""
-    stage, ticking = measured_stage(
+    rig, ticking = measured_rig(
         answering("A", "pre_filter", unschedulable("x")),
         made("B", reserve=lambda *_: 1 / 0, pre_filter=lambda *_: None),
     )
-    stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+    rig.runner.pre_filter(rig.cycle, rig.nodes, rig.states)
     with pytest.raises(PluginError, match="division by zero"):
-        stage.runner.reserve(stage.cycle, "n0", stage.states)
+        rig.runner.reserve(rig.cycle, "n0", rig.states)
 
     assert [("pre_filter", 1.0, "Unschedulable"), ("reserve", 1.0, "Error")] == ticking.points
 
 
 def test_each_call_is_counted_and_one_attempt_in_ten_is_timed_by_plugin():
     """Twenty attempts: forty evaluations, and two attempts' worth of single timings."""
-    stage, ticking = measured_stage(
+    rig, ticking = measured_rig(
         answering("A", "pre_filter", None), answering("B", "pre_filter", None)
     )
     for _ in range(20):
-        stage.runner.pre_filter(stage.cycle, stage.nodes, stage.states)
+        rig.runner.pre_filter(rig.cycle, rig.nodes, rig.states)
 
     assert 20 * [("pre_filter", "A"), ("pre_filter", "B")] == ticking.evaluated
     timed = [("pre_filter", "A", "Success"), ("pre_filter", "B", "Success")]

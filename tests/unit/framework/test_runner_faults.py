@@ -8,7 +8,7 @@ from scheduler.base.errors import PluginError
 from scheduler.framework.args import NoArgs
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.plugin import Plugin
-from tests.unit.framework.stage import Stage
+from tests.unit.framework.runnerrig import RunnerRig
 
 
 class Recorder(Plugin[NoArgs]):
@@ -51,20 +51,20 @@ class Broken(Plugin[NoArgs]):
 
 def test_unreserve_reaches_every_plugin():
     """A reservation is undone although another plugin's unreserve raises; the fault is reported."""
-    stage = Stage(First, Broken, Last)
+    rig = RunnerRig(First, Broken, Last)
 
     with pytest.raises(PluginError, match='running Unreserve plugin "Broken": lost the book'):
-        stage.runner.unreserve(stage.cycle, "n0", stage.states)
+        rig.runner.unreserve(rig.cycle, "n0", rig.states)
 
-    assert ["unreserve"] == stage.plugin(Last).calls
-    assert ["unreserve"] == stage.plugin(First).calls
+    assert ["unreserve"] == rig.plugin(Last).calls
+    assert ["unreserve"] == rig.plugin(First).calls
 
 
 def test_post_bind_reaches_every_plugin():
     """All plugins are notified of the bind although one of them raises."""
-    stage = Stage(First, Broken, Last)
+    rig = RunnerRig(First, Broken, Last)
 
     with pytest.raises(PluginError, match='running PostBind plugin "Broken": no bell'):
-        stage.runner.post_bind(stage.cycle, "n0")
+        rig.runner.post_bind(rig.cycle, "n0")
 
-    assert ["post_bind"] == stage.plugin(First).calls == stage.plugin(Last).calls
+    assert ["post_bind"] == rig.plugin(First).calls == rig.plugin(Last).calls

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.framework.running.scores import Total, check_range, is_constant, normalize
-from tests.unit.framework.stage import Stage, made
+from tests.unit.framework.runnerrig import RunnerRig, made
 
 
-def column(stage: Stage, values: list[int]) -> np.ndarray:
+def column(rig: RunnerRig, values: list[int]) -> np.ndarray:
     """Return a column; one of equal values is the framework's constant."""
     if len(set(values)) == 1:
-        return stage.nodes.constant(values[0])
+        return rig.nodes.constant(values[0])
     return np.array(values, dtype=np.int64)
 
 
@@ -23,11 +23,11 @@ def column(stage: Stage, values: list[int]) -> np.ndarray:
 )
 def test_normalisation_follows_its_definition(values: list[int], names: set[str], rule: str):
     """Only feasible rows count for the highest score; division rounds down."""
-    stage = Stage(made("A", score=lambda *_: None, normalize=rule))
-    nodes = stage.nodes.among(stage.nodes.rows_named(names))
-    bound = stage.profile.score[0]
-    raw = column(stage, values)
-    got = normalize(bound, stage.cycle, nodes, raw)
+    rig = RunnerRig(made("A", score=lambda *_: None, normalize=rule))
+    nodes = rig.nodes.among(rig.nodes.rows_named(names))
+    bound = rig.profile.score[0]
+    raw = column(rig, values)
+    got = normalize(bound, rig.cycle, nodes, raw)
 
     highest = max(values[int(name[1])] for name in names)
     for name in names:
@@ -47,14 +47,14 @@ def test_normalisation_follows_its_definition(values: list[int], names: set[str]
 )
 def test_only_feasible_rows_must_be_in_range(values: list[int], names: set[str]):
     """A number outside 0..100 fails the pod if it belongs to a feasible row."""
-    stage = Stage()
-    nodes = stage.nodes.among(stage.nodes.rows_named(names))
+    rig = RunnerRig()
+    nodes = rig.nodes.among(rig.nodes.rows_named(names))
     wrong = any(not 0 <= values[int(name[1])] <= 100 for name in names)
     if wrong:
         with pytest.raises(ValueError, match="invalid score"):
-            check_range("A", column(stage, values), nodes)
+            check_range("A", column(rig, values), nodes)
     else:
-        check_range("A", column(stage, values), nodes)
+        check_range("A", column(rig, values), nodes)
 
 
 @given(
@@ -65,8 +65,8 @@ def test_only_feasible_rows_must_be_in_range(values: list[int], names: set[str])
 )
 def test_the_total_is_the_weighted_sum(scores: list[tuple[list[int], int]]):
     """Constants and columns add up the same, and no plugin's column is written to."""
-    stage = Stage()
-    columns = [(column(stage, values), weight) for values, weight in scores]
+    rig = RunnerRig()
+    columns = [(column(rig, values), weight) for values, weight in scores]
     before = [values.copy() for values, _ in columns]
     total = Total(3)
     for values, weight in columns:
@@ -80,8 +80,8 @@ def test_the_total_is_the_weighted_sum(scores: list[tuple[list[int], int]]):
 
 def test_a_constant_is_known_as_one():
     """A computed column of equal values is no constant; an empty one neither."""
-    stage = Stage()
+    rig = RunnerRig()
 
-    assert is_constant(stage.nodes.constant(5))
+    assert is_constant(rig.nodes.constant(5))
     assert not is_constant(np.full(3, 5))
     assert not is_constant(np.zeros(0, dtype=np.int64))

@@ -17,7 +17,7 @@ from scheduler.framework.plugin import POINTS
 from scheduler.framework.points import Filter, PreFilter
 from scheduler.framework.registry import Registry
 from tests.unit.framework import wrongplugin
-from tests.unit.framework.stage import Stage, made
+from tests.unit.framework.runnerrig import RunnerRig, made
 
 HERE = Path(wrongplugin.__file__)
 
@@ -111,16 +111,16 @@ class TestReturned:
 
     def fault(self, call: str, **members: Any) -> str:
         """Return the runner's error."""
-        stage = Stage(made("Odd", **members))
-        runner, nodes, states = stage.runner, stage.nodes, stage.states
+        rig = RunnerRig(made("Odd", **members))
+        runner, nodes, states = rig.runner, rig.nodes, rig.states
         failure: Any = None  # the plugin's answer is invalid before it is read
         calls = {
-            "filter": lambda: runner.filter(stage.cycle, nodes, states, nodes.exists),
-            "score": lambda: runner.score(stage.cycle, nodes, states),
-            "reserve": lambda: runner.reserve(stage.cycle, "n0", states),
-            "permit": lambda: runner.permit(stage.cycle, "n0"),
-            "bind": lambda: next(runner.bind(stage.cycle, "n0", states)),
-            "post_filter": lambda: runner.post_filter(stage.cycle, nodes, failure),
+            "filter": lambda: runner.filter(rig.cycle, nodes, states, nodes.exists),
+            "score": lambda: runner.score(rig.cycle, nodes, states),
+            "reserve": lambda: runner.reserve(rig.cycle, "n0", states),
+            "permit": lambda: runner.permit(rig.cycle, "n0"),
+            "bind": lambda: next(runner.bind(rig.cycle, "n0", states)),
+            "post_filter": lambda: runner.post_filter(rig.cycle, nodes, failure),
         }
         with pytest.raises(PluginError) as raised:
             calls[call]()

@@ -25,7 +25,7 @@ def made(name: str, **members: Any) -> type[Plugin[Any]]:
     return types.new_class(name, (Plugin[NoArgs],), exec_body=lambda body: body.update(members))
 
 
-class Stage:
+class RunnerRig:
     """Nodes `n0`…, the runner of some plugin classes, and the states of one attempt."""
 
     def __init__(

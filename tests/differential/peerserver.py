@@ -23,14 +23,14 @@ from tests.differential.kinds import (
     path_of,
 )
 from tests.differential.klog import Attempted
-from tests.differential.sight import PATIENCE_S, POLL_S, Sight, StageError, is_finished
+from tests.differential.sight import PATIENCE_S, POLL_S, CaseError, Sight, is_finished
 from tests.differential.volumecontroller import bind_claims
 from tests.real.api import MERGE, Api, ApiError
 
 DELETION = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
 
 
-class Stage:
+class PeerServer:
     """One API server with one kube-scheduler, which `sight` follows.
 
     `refused` are the API server's errors about rejected objects. `is_disturbed` states whether
@@ -175,7 +175,7 @@ class Stage:
             if attempts and (attempts[0].node or (attempts[0].error and attempts[0].is_reported)):
                 return attempts[0]
             if monotonic() > deadline:
-                raise StageError(f"no decision about {key}: {attempts}")
+                raise CaseError(f"no decision about {key}: {attempts}")
             if pod["spec"].get("resourceClaims") and attempts:
                 for claim in await claims_of(self.api, pod):
                     await ready(self.api, claim)
@@ -241,7 +241,7 @@ class Stage:
                 return dict(found)
             await pause(POLL_S)
             self.sight.log.read()
-        raise StageError(f"no condition on {path}")
+        raise CaseError(f"no condition on {path}")
 
     async def _refresh(self, kind: str) -> None:
         for name in [name for name in self._objects if name.startswith(f"{kind} ")]:
