@@ -137,7 +137,7 @@ class Server:
         """Read an object or a list until it has the wanted state."""
         return await asked(lambda: self.get(path), holds, path)
 
-    async def says(self, *lines: str) -> None:
+    async def until_metric(self, *lines: str) -> None:
         """Wait until these lines are among the daemon's metrics: they show its state, not the
         server's.
         """
@@ -395,7 +395,7 @@ async def numa(server: Server) -> None:
         }
         await server.post(path, body)
     guaranteed = waiting("aligned")
-    await server.says('trellis_numa_nodes{state="used"} 6.0')
+    await server.until_metric('trellis_numa_nodes{state="used"} 6.0')
     amounts_wanted = {"cpu": "2", "memory": "1Gi"}
     guaranteed["spec"]["containers"][0]["resources"] = {
         "requests": amounts_wanted,
@@ -416,7 +416,7 @@ async def load(server: Server) -> None:
             "nodeMetric": {"nodeUsage": {"resources": used}},
         }
         await server.patch(f"{path}/node-{number}/status", {"status": status})
-    await server.says('trellis_node_metrics{state="fresh"} 6.0')
+    await server.until_metric('trellis_node_metrics{state="fresh"} 6.0')
     await server.post(PODS, waiting("cool"))
     await server.until(f"{PODS}/cool", lambda found: found["spec"].get("nodeName") == "node-3")
 

@@ -211,7 +211,7 @@ async def allocating(server: Server) -> None:
     # Claims and pods come by watches of their own: an attempt that does not know it leaves it
     # alone.
     number = len((await server.get(DEVICE_CLAIMS))["items"])
-    await server.says(f'trellis_store_objects{{kind="ResourceClaim"}} {number}.0')
+    await server.until_metric(f'trellis_store_objects{{kind="ResourceClaim"}} {number}.0')
     await server.patch(f"{PODS}/late", {"spec": {"schedulingGates": None}})
     await server.until(
         DEVICE_CLAIMS,

@@ -35,9 +35,9 @@ class Kernel:
         self.root = root
         self.card = root / "class" / "net" / "eth0"
         (self.card / "device").mkdir(parents=True)
-        self.says("up", 1000)
+        self.set_link("up", 1000)
 
-    def says(self, state: str, megabits: int) -> None:
+    def set_link(self, state: str, megabits: int) -> None:
         (self.card / "operstate").write_text(f"{state}\n")
         (self.card / "speed").write_text(f"{megabits}\n")
 
@@ -61,7 +61,7 @@ async def test_the_node_says_what_its_link_says(cluster: LiveCluster, tmp_path: 
     assert (await cluster.send("GET", "/api/v1/nodes/n1"))["status"]["allocatable"]["cpu"] == "4"
     await agent.look()
     assert agent.writes == 1
-    kernel.says("up", 25000)
+    kernel.set_link("up", 25000)
     await agent.look()
     assert await advertised(cluster) == (25 * 10**9, 25 * 10**9)
 
@@ -88,7 +88,7 @@ async def test_what_cannot_be_read_changes_nothing_and_says_why(
     agent = BandwidthAgent(settings, Api(cluster.client, 5.0), clock)
     with capture_logs() as logs:
         for state, megabits in (("up", -1), ("up", -1), ("up", 1000), ("down", -1), ("down", -1)):
-            kernel.says(state, megabits)
+            kernel.set_link(state, megabits)
             await agent.look()
             if megabits == -1 and not agent.writes:
                 assert await advertised(cluster) == (None, None)
@@ -98,7 +98,7 @@ async def test_what_cannot_be_read_changes_nothing_and_says_why(
         ("advertises nothing", "eth0: does not tell its speed"),
         ("the last speed stays", "eth0: is down"),
     ]
-    kernel.says("up", 1000)
+    kernel.set_link("up", 1000)
     await cluster.send("DELETE", "/api/v1/nodes/n1")
     with capture_logs() as logs:
         await agent.look()

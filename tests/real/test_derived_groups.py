@@ -157,7 +157,7 @@ class Cluster:
         found, _ = await self.api.list("/api/v1/pods")
         return [one for one in found if one["metadata"]["name"].startswith(f"{case}-")]
 
-    async def says(self, case: str, text: str) -> bool:
+    async def has_message(self, case: str, text: str) -> bool:
         """Return whether a pod of a case has this text in a condition, and none is bound."""
         found = await self.pods(case)
         assert not any(one["spec"].get("nodeName") for one in found), case
@@ -187,7 +187,7 @@ async def test_workloads_are_placed_all_or_nothing_through_a_restart(server: Rea
                 await cluster.nodes(one["metadata"]["name"])
                 await cluster.workload(one)
             for case in cases:
-                await until(partial(cluster.says, case, "does not fit"), f"{case} waits")
+                await until(partial(cluster.has_message, case, "does not fit"), f"{case} waits")
             await running.kill()
         with Trellis().start(server, config):
             await cluster.nodes("single")
@@ -198,14 +198,16 @@ async def test_workloads_are_placed_all_or_nothing_through_a_restart(server: Rea
             both = {f"{JOBSET}/jobset-name": "jobset", "ray.io/cluster": "ray"}
             await cluster.pod("always", "claimed-0", "single", "1m", labels=both)
             names = "derived group (jobset-jobset) and derived group (raycluster-ray)"
-            await until(lambda: cluster.says("claimed", names), "a pod that two workloads claim")
+            await until(
+                lambda: cluster.has_message("claimed", names), "a pod that two workloads claim"
+            )
             naming = {
                 "labels": {"scheduling.x-k8s.io/pod-group": "first"},
                 "annotations": {"pod-group-name": "second"},  # of KAI
             }
             await cluster.pod("always", "disputed-0", "single", "1m", **naming)
             names = "label scheduling.x-k8s.io/pod-group (first) and annotation pod-group-name"
-            await until(lambda: cluster.says("disputed", f"{names} (second)"), "a dispute")
+            await until(lambda: cluster.has_message("disputed", f"{names} (second)"), "a dispute")
             for case in cases:
                 assert await cluster.has_bound(case, 0)
                 path = f"/api/v1/namespaces/unasked/pods/full-{case}?gracePeriodSeconds=0"

@@ -101,7 +101,7 @@ class Cluster:
         await until(are_there, f"{number} bound pods")
         return last
 
-    async def says(self, name: str, text: str) -> None:
+    async def until_message(self, name: str, text: str) -> None:
         """Wait until a pod's condition contains the text."""
 
         async def is_reported() -> bool:
@@ -160,7 +160,7 @@ async def test_a_group_in_a_tree_that_kueue_describes(server: Reachable):
             names = [f"{job['metadata']['name']}-{at}" for at in range(3)]
             for name in names:
                 await cluster.open_gate(name)
-            await cluster.says(names[0], "no topology is called fabric")
+            await cluster.until_message(names[0], "no topology is called fabric")
             await running.kill()
         with Trellis().start(server, config):
             definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -205,7 +205,7 @@ async def test_a_gang_below_one_switch_of_volcano(server: Reachable):
         await until(is_served, "Volcano's kinds")
         with Trellis().start(server, config) as running:
             await cluster.apply_all([group, job])
-            await cluster.says("near-0", "spec.networkTopology: there is no HyperNode")
+            await cluster.until_message("near-0", "spec.networkTopology: there is no HyperNode")
             await until(is_pending, "the phase of a group that waits")
             await running.kill()
         with Trellis().start(server, config):
@@ -235,7 +235,7 @@ async def test_a_pod_group_of_kueue(server: Reachable):
             await cluster.apply_all(pods)
             await cluster.open_gate("ranks-0")
             await cluster.open_gate("ranks-1")
-            await cluster.says("ranks-0", "the group default/ranks is not complete")
+            await cluster.until_message("ranks-0", "the group default/ranks is not complete")
             await running.kill()
         with Trellis().start(server, config):
             await cluster.open_gate("ranks-2")

@@ -173,7 +173,7 @@ def test_definitions_of_older_groups_are_left_out():
 
 
 @pytest.mark.parametrize(
-    ("document", "says"),
+    ("document", "expected_text"),
     [
         ({"kind": "AppGroup", "spec": []}, "spec: expected a mapping"),
         ({"kind": "AppGroup", "spec": {"Pods": [{"type": "Pod"}]}}, r"spec\.Pods\[0\]\.name"),
@@ -186,9 +186,9 @@ def test_definitions_of_older_groups_are_left_out():
         ),
     ],
 )
-def test_what_cannot_be_read_is_named(document, says):
+def test_what_cannot_be_read_is_named(document, expected_text):
     """The error names the field."""
-    with pytest.raises(InputError, match=says):
+    with pytest.raises(InputError, match=expected_text):
         converted(document)
 
 

@@ -170,13 +170,13 @@ def words(effects: list[Any], group: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("least", "says"),
+    ("least", "expected_text"),
     [
         (1, "has its minimum without this one"),
         (2, "is not complete: app has 1 of the 2 groups it needs: h has 0 of the 2 pods it needs"),
     ],
 )
-def test_an_unplaced_group_gets_a_condition_about_its_root(least: int, says: str):
+def test_an_unplaced_group_gets_a_condition_about_its_root(least: int, expected_text: str):
     """A pod of g is replaced while h has no capacity: bound pods decide whether the root has its
     minimum.
     """
@@ -190,7 +190,7 @@ def test_an_unplaced_group_gets_a_condition_about_its_root(least: int, says: str
     found += settle(floor)
 
     assert {"g-1"} == bound(found)
-    assert [f"the group default/app {says}"] == words(found, "h")[-1:]
+    assert [f"the group default/app {expected_text}"] == words(found, "h")[-1:]
 
 
 def kept(writers: Iterable[InnerGroupWriter]) -> int:

@@ -75,7 +75,7 @@ RING["workloads"][0]["dependencies"] = [{"workload": reference("b")}]
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "expected_text"),
     [
         (
             group(algorithm="KahnSrot"),
@@ -101,33 +101,36 @@ RING["workloads"][0]["dependencies"] = [{"workload": reference("b")}]
         ),
     ],
 )
-def test_an_invalid_app_group_is_reported_by_field(spec: Json, says: str):
+def test_an_invalid_app_group_is_reported_by_field(spec: Json, expected_text: str):
     """A condition names the field, for values that an older definition accepts."""
     status = status_of(
         msgspec.convert(spec, AppGroupSpec), ObservedGroup(1, AppGroupStatus(), "now")
     )
 
-    assert any(one.message.startswith(says) or says in one.message for one in status.conditions)
+    assert any(
+        one.message.startswith(expected_text) or expected_text in one.message
+        for one in status.conditions
+    )
 
 
 @pytest.mark.parametrize(
-    ("labels", "says"),
+    ("labels", "expected_text"),
     [
         ("adds", 'name "adds" (did you mean "ads"?) as their workload'),
         ("", "name nothing as their workload"),
     ],
 )
-def test_a_label_that_names_no_workload_is_reported(labels: str, says: str):
+def test_a_label_that_names_no_workload_is_reported(labels: str, expected_text: str):
     """The message has the number of pods, their labels, and a suggestion."""
     spec = msgspec.convert(group(workload("ads")), AppGroupSpec)
     pods = (ObservedPod("d", "p", labels, "Running", "n"),)
     status = status_of(spec, ObservedGroup(1, AppGroupStatus(), "now", pods))
 
-    assert any(says in one.message for one in status.conditions)
+    assert any(expected_text in one.message for one in status.conditions)
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "expected_text"),
     [
         (network(path(-3)), "originList[0].costList[0].networkCost: -3 is not between"),
         (network(path(10**15)), "networkCost: 1000000000000000 is not between"),
@@ -173,14 +176,14 @@ def test_a_label_that_names_no_workload_is_reported(labels: str, says: str):
         ),
     ],
 )
-def test_an_invalid_topology_is_reported_by_field(spec: Json, says: str):
+def test_an_invalid_topology_is_reported_by_field(spec: Json, expected_text: str):
     """A condition names the field; the valid parts are used nevertheless."""
     status = topology_status_of(
         msgspec.convert(spec, NetworkTopologySpec),
         ObservedTopology(2, 1, NetworkTopologyStatus(), "now", values=VALUES),
     )
 
-    assert any(says in one.message for one in status.conditions), status.conditions
+    assert any(expected_text in one.message for one in status.conditions), status.conditions
 
 
 @pytest.mark.parametrize(

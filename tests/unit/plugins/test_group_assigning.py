@@ -54,14 +54,14 @@ def test_without_slices_members_are_assigned_in_order(least):
 
 
 @pytest.mark.parametrize(
-    ("nodes", "says"),
+    ("nodes", "expected_text"),
     [
         (("n0", "n0"), ""),
         (("n0", "n1"), "bound members of its group inner are in several places by"),
         (("elsewhere",), "bound members of its group inner are in several places by"),
     ],
 )
-def test_bound_members_in_several_units_of_their_level_are_named(nodes, says):
+def test_bound_members_in_several_units_of_their_level_are_named(nodes, expected_text):
     """A node outside of the topology is a place of its own."""
     inner = GroupNode("default/g", "inner", 1, RACK)
     root = GroupNode("default/root", "root", 1, is_composite=True, groups=(inner,))
@@ -71,8 +71,8 @@ def test_bound_members_in_several_units_of_their_level_are_named(nodes, says):
 
     found = shapes.torn(root, cast(Any, topology), cast(Any, bound))
 
-    assert found.startswith(says)
-    assert bool(found) == bool(says)
+    assert found.startswith(expected_text)
+    assert bool(found) == bool(expected_text)
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])

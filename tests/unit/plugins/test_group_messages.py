@@ -94,15 +94,15 @@ def test_a_request_above_every_node_names_the_largest_node():
 
 
 @pytest.mark.parametrize(
-    ("bare", "says"),
+    ("bare", "expected_text"),
     [
         (1, f" Node bare-0 is left out: it has no label {RACK}."),
         (2, f" 2 nodes (bare-0, bare-1) are left out: they have no label {RACK}."),
     ],
 )
-def test_nodes_without_the_label_are_named_as_left_out(bare, says):
+def test_nodes_without_the_label_are_named_as_left_out(bare, expected_text):
     """Nodes without the label could run members and are in no rack."""
-    assert says in report(*rack("rack-0", 1), *rack("", bare), *gang(2)).message
+    assert expected_text in report(*rack("rack-0", 1), *rack("", bare), *gang(2)).message
 
 
 def test_a_label_that_no_node_has_is_named():
@@ -132,7 +132,7 @@ LABEL = "example.com/rack"
 
 
 @pytest.mark.parametrize(
-    ("rule", "labels", "says"),
+    ("rule", "labels", "expected_text"),
     [
         (Conflict("rack", "hard", "pack"), LabelRule(LABEL), f"the required topology {LABEL}"),
         (Conflict("rack", "hard", "pack"), LabelRule(preferred=LABEL), "rack hard pack"),
@@ -142,17 +142,17 @@ LABEL = "example.com/rack"
         (Conflict("", "between members", "spread by zone"), None, "between members spread by zone"),
     ],
 )
-def test_a_rule_is_named_as_its_source_states_it(rule, labels, says):
+def test_a_rule_is_named_as_its_source_states_it(rule, labels, expected_text):
     """Only the hard rule of a group that requires a label is named by that label."""
     task = SimpleNamespace(spec=SimpleNamespace(labels=labels), context=None)
 
-    assert says == messages.rule_name(cast(Any, task), rule)
+    assert expected_text == messages.rule_name(cast(Any, task), rule)
 
 
 @pytest.mark.parametrize(
-    ("texts", "says"),
+    ("texts", "expected_text"),
     [([], ""), (["a"], "a"), (["a", "b"], "a and b"), (["a", "b", "c"], "a, b and c")],
 )
-def test_names_are_listed_with_one_and(texts, says):
+def test_names_are_listed_with_one_and(texts, expected_text):
     """All names are there, each once."""
-    assert says == messages.listed(texts)
+    assert expected_text == messages.listed(texts)

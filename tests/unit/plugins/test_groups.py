@@ -140,7 +140,7 @@ def test_heterogeneous_members_block_the_group_and_the_difference_is_named():
 
 
 @pytest.mark.parametrize(
-    ("data", "says"),
+    ("data", "expected_text"),
     [
         ({"constraints": "{"}, "data.constraints is no JSON"),
         ({"constraints": '{"rak": {}}'}, '"rak" is not known (did you mean "rack"?)'),
@@ -148,14 +148,14 @@ def test_heterogeneous_members_block_the_group_and_the_difference_is_named():
         ({"size": "two"}, 'data.size: "two" is no whole number'),
     ],
 )
-def test_an_unreadable_group_is_blocked_with_the_reason(data, says):
+def test_an_unreadable_group_is_blocked_with_the_reason(data, expected_text):
     """An unreadable group is not guessed (D24)."""
     described = group("g", 2)
     described["data"] |= data
     done = place(*tree(TWO_RACKS), described, *members("g", 2))
 
     assert {None} == {pod.node for pod in done.pods}
-    assert all(says in pod.message for pod in done.pods)
+    assert all(expected_text in pod.message for pod in done.pods)
     assert "Failed" == report(done).status
 
 
@@ -178,9 +178,9 @@ TEN_INFEASIBLE = [
 ]
 
 
-@pytest.mark.parametrize(("size", "rules", "units", "says"), TEN_INFEASIBLE)
+@pytest.mark.parametrize(("size", "rules", "units", "expected_text"), TEN_INFEASIBLE)
 def test_an_infeasible_group_gets_the_smallest_conflict_and_its_advice_helps(
-    size, rules, units, says
+    size, rules, units, expected_text
 ):
     """The obstacle is named; without the rules that the message names the group fits."""
     cluster = tree(units, "node")
@@ -188,7 +188,7 @@ def test_an_infeasible_group_gets_the_smallest_conflict_and_its_advice_helps(
 
     assert {"Unschedulable"} == set(results(done).values())
     message = done.pods[0].message
-    assert says in message
+    assert expected_text in message
     assert report(done).conflict
     if "; without " in message:
         given_up = message.split("; without ")[1].split(" all fit")[0].split(" and ")

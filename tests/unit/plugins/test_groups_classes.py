@@ -21,7 +21,7 @@ SAKKARA = {"sakkara.group.name": "g"}
 COSCHEDULING = {"scheduling.x-k8s.io/pod-group": "g"}
 
 
-def says(**keys):
+def encoded(**keys):
     """Return the keys of a group as text."""
     return {
         key.replace("_", "-"): one if isinstance(one, str) else json.dumps(one)
@@ -31,13 +31,13 @@ def says(**keys):
 
 def by_config_map(size, **keys):
     """Return the ConfigMap of a group with classes."""
-    data = {"name": "g", "size": str(size), "constraints": "{}"} | says(**keys)
+    data = {"name": "g", "size": str(size), "constraints": "{}"} | encoded(**keys)
     return config_map("g", "sakkara.group", data)
 
 
 def by_pod_group(least, api_version, **keys):
     """Return a PodGroup with classes, which are in its annotations."""
-    annotations = {f"sakkara.group/{key}": text for key, text in says(**keys).items()}
+    annotations = {f"sakkara.group/{key}": text for key, text in encoded(**keys).items()}
     is_own = api_version.startswith("scheduling.k8s.io")
     spec = {"schedulingPolicy": {"gang": {"minCount": least}}} if is_own else {"minMember": least}
     return {

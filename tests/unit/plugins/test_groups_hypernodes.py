@@ -113,7 +113,7 @@ def test_what_a_tier_does_not_have_stands_alone_in_it():
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
+    ("found", "expected_text"),
     [
         (
             [hyper_node("a", 1, *of_nodes("n0")), hyper_node("b", 1, *of_nodes("n0"))],
@@ -161,9 +161,9 @@ def test_what_a_tier_does_not_have_stands_alone_in_it():
         ([hyper_node(f"t{at}", at) for at in range(16)], "have 16 tiers, 15 are the most"),
     ],
 )
-def test_what_is_no_tree_is_refused_with_the_hypernodes_named(found, says):
+def test_what_is_no_tree_is_refused_with_the_hypernodes_named(found, expected_text):
     """The unit of such a node would be ambiguous; expressions must end."""
-    with pytest.raises(ObjectError, match=says):
+    with pytest.raises(ObjectError, match=expected_text):
         made(*found)
 
 
@@ -218,16 +218,16 @@ def test_a_tier_may_have_a_name():
 
 
 @pytest.mark.parametrize(
-    ("topology", "says"),
+    ("topology", "expected_text"),
     [
         ({"mode": "strict", "highestTierAllowed": 1}, '"hard" or "soft" is needed'),
         ({}, "with mode hard one of highestTierAllowed and highestTierName is needed"),
         ({"highestTierAllowed": 1, "highestTierName": "rack"}, "one of highestTierAllowed and"),
     ],
 )
-def test_what_is_wrong_with_a_network_topology_is_named(topology, says):
+def test_what_is_wrong_with_a_network_topology_is_named(topology, expected_text):
     """The message names the field and the required form."""
-    with pytest.raises(ObjectError, match=says):
+    with pytest.raises(ObjectError, match=expected_text):
         read(**topology)
 
 

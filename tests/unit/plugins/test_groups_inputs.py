@@ -37,7 +37,7 @@ def test_what_is_not_written_has_sakkaras_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "says"),
+    ("key", "text", "expected_text"),
     [
         ("size", "eight", r'data\.size: "eight" is no whole number'),
         ("size", "0", r"data\.size: 0 is not between 1"),
@@ -60,14 +60,14 @@ def test_what_is_not_written_has_sakkaras_defaults() -> None:
         ("constraints", '{"rack": {"min": 4, "max": 2}}', "min 4 is above max 2"),
     ],
 )
-def test_a_wrong_key_of_a_group_is_named(key: str, text: str, says: str) -> None:
+def test_a_wrong_key_of_a_group_is_named(key: str, text: str, expected_text: str) -> None:
     """Each mistake is reported with its key."""
-    with pytest.raises(ObjectError, match=says):
+    with pytest.raises(ObjectError, match=expected_text):
         from_config_map("ns", {**GROUP, key: text}, "")
 
 
 @pytest.mark.parametrize(
-    ("key", "text", "says"),
+    ("key", "text", "expected_text"),
     [
         ("tree", "", r"data\.tree is missing"),
         ("tree", "{}", r"data\.tree holds no node"),
@@ -80,9 +80,9 @@ def test_a_wrong_key_of_a_group_is_named(key: str, text: str, says: str) -> None
         ("resource-names", "cpu", r"data\.resource-names is no JSON"),
     ],
 )
-def test_a_wrong_key_of_a_topology_is_named(key: str, text: str, says: str) -> None:
+def test_a_wrong_key_of_a_topology_is_named(key: str, text: str, expected_text: str) -> None:
     """Each mistake is reported with its key."""
-    with pytest.raises(ObjectError, match=says):
+    with pytest.raises(ObjectError, match=expected_text):
         topology_of({**TREE, key: text}, "")
 
 

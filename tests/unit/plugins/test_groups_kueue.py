@@ -136,7 +136,7 @@ def test_a_level_that_no_topology_has_is_named():
 
 
 @pytest.mark.parametrize(
-    ("asked", "says"),
+    ("asked", "expected_text"),
     [
         ({"podset_slice_size": "2"}, f"{K}podset-slice-required-topology]: is missing"),
         ({"podset_slice_required_topology": RACK}, f"{K}podset-slice-size]: is missing"),
@@ -164,9 +164,9 @@ def test_a_level_that_no_topology_has_is_named():
         ),
     ],
 )
-def test_what_is_wrong_or_not_placed_exactly_is_named(asked, says):
+def test_what_is_wrong_or_not_placed_exactly_is_named(asked, expected_text):
     """The group is blocked, and the message of its members names the annotation."""
-    assert says in pending(*nodes(), TREE, *members("g", 4, **asked))
+    assert expected_text in pending(*nodes(), TREE, *members("g", 4, **asked))
 
 
 def test_a_number_is_needed():

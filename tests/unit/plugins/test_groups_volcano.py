@@ -69,7 +69,7 @@ def test_a_group_without_a_minimum_is_any_one_of_its_pods():
 
 
 @pytest.mark.parametrize(
-    ("spec", "says"),
+    ("spec", "expected_text"),
     [
         ({"minMember": -1}, r"spec\.minMember: -1 is not between"),
         ({"minMember": 10_001}, r"spec\.minMember: 10001 is not between"),
@@ -85,9 +85,9 @@ def test_a_group_without_a_minimum_is_any_one_of_its_pods():
         ({"preemptable": False}, r"spec\.preemptable: false is refused"),
     ],
 )
-def test_what_is_wrong_or_not_placed_exactly_is_named(spec, says):
+def test_what_is_wrong_or_not_placed_exactly_is_named(spec, expected_text):
     """Reading the PodGroup raises an error that names the field."""
-    with pytest.raises(ObjectError, match=says):
+    with pytest.raises(ObjectError, match=expected_text):
         read(**spec)
 
 

@@ -90,7 +90,7 @@ async def test_load_watchers_json_is_taken_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("answer", "says"),
+    ("answer", "expected_text"),
     [
         (500, "500"),
         ("no JSON", "does not answer with metrics"),
@@ -99,10 +99,10 @@ async def test_load_watchers_json_is_taken_as_it_is():
         (reports(), "knows no node"),
     ],
 )
-async def test_an_answer_of_another_form_is_a_failure(answer: object, says: str):
+async def test_an_answer_of_another_form_is_a_failure(answer: object, expected_text: str):
     """It is reported as one, with the source's name or address."""
     async with served(lambda _request: answer) as source:
-        with pytest.raises(ProviderError, match=says):
+        with pytest.raises(ProviderError, match=expected_text):
             await LoadWatcher(source, ManualClock(NOW)).fetch()
 
 
@@ -274,13 +274,13 @@ def test_no_source_is_queried_if_no_profile_needs_figures():
 
 
 @pytest.mark.parametrize(
-    ("provider", "says"),
+    ("provider", "expected_text"),
     [
         ("{type: SignalFx}", "metricProvider.type"),
         ("{type: Prometheus}", "metricProvider.address"),
     ],
 )
-def test_a_provider_that_cannot_be_asked_is_refused_by_field(provider: str, says: str):
+def test_a_provider_that_cannot_be_asked_is_refused_by_field(provider: str, expected_text: str):
     """The refusal precedes the start."""
-    with pytest.raises(Exception, match=says):
+    with pytest.raises(Exception, match=expected_text):
         load(FILE % f"{{metricProvider: {provider}}}", file="x", registry=Registry(IN_TREE))
