@@ -10,7 +10,7 @@ from tests.docs import heterogeneous
 from tests.docs.pages import blocks
 from tests.unit.simulate.asking import place, results
 
-PAGE = "howto/unlike-members.md"
+PAGE = "howto/head-and-workers.md"
 NODES = [
     node(f"n{at}", cpu="8", memory="32Gi", pods="110", labels={heterogeneous.RACK: f"r{at % 3}"})
     for at in range(12)

@@ -35,7 +35,7 @@ async def furnish(cluster: LiveCluster) -> None:
     shown.
     """
     await cluster.nodes("2")
-    await cluster.pod("foreign", scheduler="somebody-else")
+    await cluster.pod("foreign", scheduler="another-scheduler")
     await cluster.pod("first", requests={"cpu": "1500m"})
     await cluster.until(lambda: cluster.is_bound("first"))
     await cluster.pod("second", requests={"cpu": "1500m"})

@@ -3,7 +3,7 @@
 Run as `python -m tests.perf.numa`; prints one JSON document. CPU time of this process, medians;
 `atReference` multiplies by the machine's factor: a hint, no measurement (see `machine.speed`).
 
-A figure is for pods of new shapes, without cached results; `Alike` figures are for pods of a known
+A figure is for pods of new shapes, without cached results; `Known` figures are for pods of a known
 shape, each of which was placed. Those of filter include pre-filter, except for `Alone`. `Landed` is
 the update after the placement. `Odd` are amounts that need an exact comparison if another amount is
 near. The worst pods need all eight zones.
@@ -235,14 +235,14 @@ def measure() -> dict[str, Any]:
     figures = {
         **filter_us("filter", plain),
         **filter_us("filterOdd", plain, is_odd=True),
-        **filter_us("filterAlike", plain, is_known=True),
+        **filter_us("filterKnown", plain, is_known=True),
         **filter_us("filterReserving", cached),
-        **filter_us("filterReservingAlike", cached, is_known=True),
+        **filter_us("filterReservingKnown", cached, is_known=True),
         "reportUs": report_us(cached, Random(6)),
         "leastAllocatedMs": score_ms(plain, cpus=8),
-        "leastAllocatedAlikeMs": score_ms(cached, cpus=8, is_known=True),
+        "leastAllocatedKnownMs": score_ms(cached, cpus=8, is_known=True),
         "leastNumaNodesMs": score_ms(counting, cpus=8),
-        "leastNumaNodesAlikeMs": score_ms(counting, cpus=8, is_known=True),
+        "leastNumaNodesKnownMs": score_ms(counting, cpus=8, is_known=True),
         "leastNumaNodesWorstMs": max(
             score_ms(worst[0], cpus=40, gib=40, nics=40),
             score_ms(worst[1], cpus=18, gib=72, nics=18),
