@@ -329,10 +329,10 @@ class Daemon:
                 view, api = self.engine.watched, FencedApi(self._client, self._fence)
                 self._start("operators", self._options.operators(view, api, self._solving))
 
-    def _won(self) -> None:
+    def _won(self, has_predecessor: bool) -> None:
         self._is_elected = True
         self._executor.resume()
-        if self._election is not None and self._election.has_succeeded:
+        if has_predecessor:
             self._watches.catch_up()
         self._inbox.put(Leading(active=False))
 

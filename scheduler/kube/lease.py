@@ -1,7 +1,8 @@
 """Leader election on a Lease, with a fence for the leader's writes.
 
 The daemon runs an `Election`, acts between `on_lead` and `on_lost`, and releases the lease at the
-end. A leader that could not renew stops before another one may start: the fence closes
+end. `on_lead` receives whether another process may have led before: this one did not create the
+Lease. A leader that could not renew stops before another one may start: the fence closes
 `renew_deadline_s` after the last renewal was SENT, others wait `lease_s` after they SAW it. Clocks
 of different machines are never compared. (kubernetes-asyncio's election cancels a task on loss;
 requests in progress would still be sent, so it cannot fence.)
@@ -43,7 +44,7 @@ class Election:
         clock: Clock,
         random: Random,
         meters: Meters,
-        on_lead: Callable[[], None],
+        on_lead: Callable[[bool], None],
         on_lost: Callable[[], None],
     ) -> None:
         self._api = api
@@ -57,6 +58,7 @@ class Election:
         self._path = f"{self._root}/{settings.name}"
         self._record = LeaseRecord(settings)
         self._renewed_at: float | None = None
+        self._has_predecessor = False
         self._is_leaving = asyncio.Event()
         self._awaited = ""
         self._telling: set[asyncio.Task[Response]] = set()
@@ -64,8 +66,6 @@ class Election:
         self._status.set(0)
         self._won = meters.lease_transitions.labels(settings.name)
         self.is_leader = False
-        # Whether another process may have led before: this one did not create the Lease.
-        self.has_succeeded = False
 
     def is_healthy(self, now: float) -> bool:
         """Return whether this process is no leader, or a leader that renewed recently."""
@@ -155,13 +155,13 @@ class Election:
                 return False
         found = await self._send("GET", self._path)
         if found.code == 404:
-            self.has_succeeded = False
+            self._has_predecessor = False
             return await self._write("POST", self._record.new(self._clock.now()))
         if not found.ok:
             self._complain("read", found)
             return False
         now = self._clock.now()
-        self.has_succeeded = True
+        self._has_predecessor = True
         self._record.see(_decode(found.body), now)
         is_taken = bool(self._record.holder) and not self._record.is_ours
         if is_taken and (self.is_leader or self._record.expires_in_s(now) > 0):
@@ -201,7 +201,7 @@ class Election:
         self._won.inc()
         self._status.set(1)
         _log.info("became leader", lease=self._settings.name, identity=self._settings.identity)
-        self._on_lead()
+        self._on_lead(self._has_predecessor)
         self.tell(LEADER_ELECTION, "became leader")
 
     def _end(self) -> None:

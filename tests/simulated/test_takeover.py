@@ -3,6 +3,7 @@
 import pytest
 
 from tests.simulated.cluster import SimulatedCluster
+from tests.simulated.replica import Replica
 from tests.unit.kube.memoryapi import LOST
 
 pytestmark = pytest.mark.looptime
@@ -31,6 +32,25 @@ async def test_a_standby_with_dead_watches_learns_what_the_leader_did():
     assert [] == cluster.history.broken
     assert 16 == len(cluster.unbound())
     assert 32 == cluster.history.binds
+
+
+async def test_only_a_leader_with_a_predecessor_lists_again():
+    """No process has written before the first leader: a second list would only delay it."""
+    cluster = SimulatedCluster(1)
+    async with cluster.running():
+        leader, standby = cluster.replicas
+        before = lists_of(leader), lists_of(standby)
+        await handed_over(cluster)
+        await cluster.pass_time(1)
+
+    assert {1} == set(before[0].values()) == set(before[1].values())
+    assert 2 == lists_of(standby)["Pod"]
+
+
+def lists_of(replica: Replica) -> dict[str, int]:
+    """Return how many times a process has listed each required kind."""
+    reflectors = replica.daemon._watches._reflectors
+    return {one.kind.kind: one._lists for one in reflectors if one.kind.required}
 
 
 async def handed_over(cluster: SimulatedCluster) -> float:

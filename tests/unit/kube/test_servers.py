@@ -439,7 +439,7 @@ class Candidate:
             clock=cluster.clock,
             random=cluster.random,
             meters=Meters(),
-            on_lead=lambda: None,
+            on_lead=lambda _has_predecessor: None,
             on_lost=lambda: None,
         )
 
