@@ -106,6 +106,7 @@ async def test_an_invalid_file_is_reported_once(watched: WatchedFile):
     assert ["last"] == names(loaded)
     watched.file.use(loaded)
     assert not watched.file.error
+    assert 1 == watched.meters.config_last_reload_successful.value
     assert 1 == watched.errors()
 
 

@@ -49,7 +49,7 @@ def test_ages_and_states_move_with_the_clock():
         "oldest": 170,
     }
     assert gauges(meters, "trellis_node_metrics") == {"fresh": 2, "expired": 1, "missing": 1}
-    clock.advance(20)
+    clock.advance(10)  # the expiration of 180 s: the plugin does not use the report from now on
     assert gauges(meters, "trellis_node_metrics") == {"fresh": 1, "expired": 2, "missing": 1}
 
 

@@ -461,6 +461,19 @@ def test_an_extender_chooses_among_the_candidates():
     assert exchange.last_message().endswith(" goes to n1")
 
 
+def test_an_extender_may_add_a_victim_that_runs_on_the_node():
+    """As in kube-scheduler, the extender may name a pod that was not among the victims sent to
+    it.
+    """
+    exchange = full(PREEMPT)
+    question = exchange.question()
+    exchange.rig.api.put("Pod", make_pod("low-c", node="n0"))
+    exchange.rig.watch("Pod")
+    exchange.say(question, offers=(Offer("n0", ("uid-low-a", "uid-low-c")),))
+
+    assert ["low-a", "low-c"] == sorted(evicted(exchange))
+
+
 def test_nothing_is_left_of_the_candidates():
     """The pod waits, with that message."""
     exchange = full(PREEMPT)
@@ -582,17 +595,17 @@ def test_only_nodes_with_a_reason_that_is_not_final_may_get_capacity_by_eviction
     Rejected nodes are grouped by reason.
     """
     cluster = Cluster()
-    for name in "abcde":
+    for name in "sabcde":
         cluster.put_node(make_node(name))
     nodes = Nodes(cluster.table, cluster.pods)
     verdict = FilterVerdict(
         (), failed={"a": "full", "b": "full", "c": "full", "e": "full"},
         unresolvable={"c": "full", "d": "gone"},
     )  # fmt: skip
-    refused = np.array([True, True, True, True, False])
+    refused = np.array([True, True, True, True, True, False])
 
     found = rejection_of(nodes, refused, verdict).rejected
-    assert [False, False, True, True, False] == found.final.tolist()
+    assert [True, False, False, True, True, False] == found.final.tolist()
     assert {("ab", "full"), ("c", "full"), ("d", "gone")} == {
         ("".join(nodes.name(row) for row in np.flatnonzero(one.rows).tolist()), one.text)
         for one in found.reasons

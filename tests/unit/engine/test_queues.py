@@ -52,15 +52,20 @@ def test_no_pod_is_popped_early_while_a_blocked_one_is_active():
     assert Where.BACKOFF is rig.where("theirs")
 
 
-def test_a_blocked_profile_is_not_taken_from_the_back_off():
-    """The profile waits for its turn there too."""
+@pytest.mark.parametrize("blocked", [(), ("trellis",), ("other",), ("trellis", "other")])
+def test_a_blocked_profile_is_not_taken_from_the_back_off(blocked: tuple[str, ...]):
+    """Its pod keeps its turn there too; `has_next` is true exactly when `pop` returns a pod."""
     rig = two_profiles()
     rig.run()
     rig.api.put("Node", make_node("n0"))
     rig.watch("Node")
+    queues, profiles = rig.engine.queues, frozenset(blocked)
+    assert 2 == queues.count(Where.BACKOFF)
+    has_next = queues.has_next(profiles)
+    popped = queues.pop(rig.now, profiles)
 
-    assert rig.engine.queues.pop(rig.now, frozenset({"trellis", "other"})) is None
-    assert 2 == rig.engine.queues.count(Where.BACKOFF)
+    assert has_next is (popped is not None) is ("trellis" not in blocked)
+    assert popped is None or "mine" == popped.pod.metadata.name
 
 
 @pytest.mark.parametrize("fault", [False, True])
@@ -108,3 +113,26 @@ def test_an_event_during_an_attempt_skips_one_back_off_and_not_the_next():
         queued.failed_at, queued.rejections = rig.now, 1
         queues._requeue(queued, "NodeAdd", rig.now + after_s, came_during=True)
         assert (where, skipped) == (queued.where, queued.skipped_backoff)
+
+
+@pytest.mark.parametrize(
+    ("lacks", "where"),
+    [(True, Where.BACKOFF), (None, Where.BACKOFF), (False, Where.ACTIVE)],
+)
+def test_a_group_that_lacked_capacity_skips_its_back_off_only_when_the_capacity_is_there(
+    *, lacks: bool | None, where: Where
+):
+    """If it still lacks capacity, or amounts cannot decide, each event would be an attempt."""
+    rig = two_profiles()
+    queues = rig.engine.queues
+    queued = queues.get("uid-mine")
+    assert queued is not None
+    queued.is_member = True
+    queues._lacks_capacity = lambda _pod: True
+    assert queued is queues.take("uid-mine", rig.now)
+    queues.rejected(queued, ("P",), rig.now)
+    assert Where.UNSCHEDULABLE is queued.where
+    queues._lacks_capacity = lambda _pod: lacks
+    queues._requeue(queued, "NodeAdd", rig.now)
+
+    assert (where, where is Where.ACTIVE) == (queued.where, queued.skipped_backoff)

@@ -124,6 +124,16 @@ def test_no_answer_ends_in_a_timeout():
     assert None is cycles.all.next_deadline()
 
 
+@pytest.mark.parametrize("limits_s", [(0.25,), (0.25, 0.5), (0.5, 0.25), (7.0, 3.0)])
+def test_the_slowest_call_sets_the_deadline(limits_s: tuple[float, ...]):
+    """An extender's `httpTimeout` may be shorter than a second."""
+    cycles = RecordedCycles()
+    calls = [ExtenderCall(make_pod("p"), 1, "filter", limit_s, ("n0",)) for limit_s in limits_s]
+    cycles.begin(asks(tuple(calls)))
+
+    assert max(limits_s) + GRACE_S == cycles.all.next_deadline()
+
+
 def test_a_profile_waits_for_an_extender_and_not_for_the_solver():
     """`blocked` follows the calls, question by question."""
     cycles = RecordedCycles()

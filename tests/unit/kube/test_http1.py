@@ -101,6 +101,7 @@ def test_a_connection_that_is_used_up_says_so(data: bytes):
         b"HTTP/1.1 abc\r\n\r\n",
         b"HTTP/1.1 20x OK\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: \r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 60_000,
