@@ -206,6 +206,26 @@ def test_limits_of_one_unit_hold_for_all_placements_in_one():
     assert met >= compared // 2 > 0
 
 
+def test_units_without_capacity_for_all_pods_are_not_tried():
+    """Racks with too little capacity in all, with too few slots for one class, and with enough."""
+    found = tuple((f"r{rack}", f"n{rack}{node}") for rack in range(3) for node in range(2))
+    slots = (9, 9, 1, 0, 9, 9)
+    roles = (Role(2, (1,), slots), Role(2, (1,), (9,) * 6))
+    group = GroupProblem(
+        roles,
+        tuple((amount,) for amount in (2, 1, 9, 9, 2, 2)),
+        (Level("rack"), Level("node")),
+        found,
+        4,
+        classes=tuple(PodClass(f"c{at}", (at,)) for at in range(2)),
+        traffic=(Traffic(0, 1, 1),),
+        costs=TrafficCosts((1, 1)),
+        unwished=(0, 1),
+    )
+
+    assert [[4, 5]] == [leaves.tolist() for leaves in trafficleaves._promising(group, 1)]
+
+
 def is_in_one(group, counts, units):
     """Return whether all pods, bound ones included, are in one of the units."""
     pods = np.array(counts).sum(axis=0) + np.array(group.fixed or (0,) * len(group.paths))

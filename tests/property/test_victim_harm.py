@@ -63,7 +63,9 @@ def several_at_once(rng: Random, asked: PreemptionInstance) -> PreemptionInstanc
         return msgspec.structs.replace(asked, candidates=tuple(candidates))
     by_leaf = {leaf: one for one in asked.candidates for leaf in one.freed if len(one.freed) == 1}
     candidates = (
-        msgspec.structs.replace(one, single=True, count=rng.randint(2, 6))
+        msgspec.structs.replace(
+            one, single=True, count=rng.randint(2, 6), groups=rng.choice((1, 1, 2))
+        )
         for one in by_leaf.values()
     )
     request = tuple(rng.randint(2, 5) for _ in asked.instance.request)

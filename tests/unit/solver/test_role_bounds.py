@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from scheduler.groups.problem.classes import ClassRule, PodClass
-from scheduler.groups.problem.instance import Level, LevelRule, SolveLimits
+from scheduler.groups.problem.instance import DomainRule, Level, LevelRule, SolveLimits
 from scheduler.groups.problem.parts import LikeParts
-from scheduler.groups.problem.roles import GroupProblem, Role
+from scheduler.groups.problem.roles import Apart, GroupProblem, Role
 from scheduler.groups.solver import tree
 from scheduler.groups.solver.cpsat import stages
 from scheduler.groups.solver.deadline import Deadline
-from scheduler.groups.solver.roles import heterogeneous, relaxation
+from scheduler.groups.solver.roles import descent, heterogeneous, relaxation
 from scheduler.groups.solver.roles.result import objective_of
 from scheduler.groups.solver.roles.rolebounds import bounds
 from scheduler.groups.solver.roles.subgroups import split
@@ -55,15 +55,42 @@ def test_bounds_of_one_resource_are_the_optimum_of_the_first_level():
     assert compared > 10
 
 
+def test_bounds_of_racks_count_the_small_pods_once():
+    """Two small and two large pods: a rack of two nodes with three units each takes three of them.
+
+    By its nodes alone a rack takes all four, because each node takes both small pods.
+    """
+    paths = tuple((f"r{rack}", f"n{rack}{node}") for rack in range(2) for node in range(2))
+    roles = tuple(Role(2, (request,), (9,) * len(paths)) for request in (1, 3))
+    levels = (Level("rack"), Level("node"))
+    group = GroupProblem(roles, ((3,),) * len(paths), levels, paths, 4)
+
+    best = rolegroups.best(group)
+
+    assert best is not None
+    assert best[:2] == bounds(group)[:2] == [2, -(3 * 3 + 1)]
+
+
 def own_preferences(rng):
-    """Return two or three classes with a preference or a rule of their own, and ample capacity."""
+    """Return two classes with a preference or a rule of their own, and ample capacity.
+
+    Some have a bound pod.
+    """
     depth = rng.choice((1, 2, 3))
     paths = groups.paths(rng, depth, 3 if depth == 1 else 2)[:4]
     sizes = [rng.randint(1, 2 if len(paths) > 3 else 3) for _ in range(2)]
     rules = (LevelRule("pack"), LevelRule("spread"), LevelRule("spread", max=1), LevelRule(max=2))
+    bound = [[0] * len(paths) for _ in sizes]
+    for fixed in bound:
+        fixed[rng.randrange(len(paths))] = rng.choice((0, 0, 1))
     classes = (
-        PodClass(f"c{at}", (at,), rules=(ClassRule(rng.randrange(depth), rng.choice(rules)),))
-        for at in range(2)
+        PodClass(
+            f"c{at}",
+            (at,),
+            rules=(ClassRule(rng.randrange(depth), rng.choice(rules)),),
+            fixed=tuple(fixed),
+        )
+        for at, fixed in enumerate(bound)
     )
     return GroupProblem(
         tuple(Role(size, (1,), (9,) * len(paths)) for size in sizes),
@@ -71,6 +98,7 @@ def own_preferences(rng):
         tuple(Level(f"l{at}") for at in range(depth)),
         tuple(paths),
         sum(sizes),
+        fixed=tuple(map(sum, zip(*bound, strict=True))),
         classes=tuple(classes),
         unwished=tuple(range(depth)),
     )
@@ -158,3 +186,42 @@ def test_a_search_without_time_proves_nothing():
     found = heterogeneous._in_one_unit(group, 1, SolveLimits(), Deadline(0.0))
 
     assert (None, False) == (found.counts, found.is_proven)
+
+
+def test_ample_capacity_is_used_without_time_for_a_search():
+    """The greedy descent meets the bounds, so the placement is returned, and proven."""
+    roles = tuple(Role(1, (request,), (1, 1)) for request in (1, 2))
+    group = GroupProblem(roles, ((2,), (3,)), (Level("node"),), (("a",), ("b",)), 2)
+
+    found = heterogeneous.solve(group, SolveLimits(total_s=0.0))
+
+    assert ("placed", True) == (found.outcome, found.optimal)
+
+
+def test_of_equally_good_units_the_first_is_used():
+    """Two roles exclude each other on nodes, and need two nodes; the bound of each rack is one."""
+    paths = tuple((f"r{rack}", f"n{rack}{node}") for rack in range(2) for node in range(2))
+    roles = tuple(Role(1, (1,), (9,) * len(paths)) for _ in range(2))
+    levels = (Level("rack", LevelRule(hard=True)), Level("node"))
+    apart = Apart(tuple((leaf,) for leaf in range(len(paths))), 0, 1)
+    group = GroupProblem(roles, ((9,),) * len(paths), levels, paths, 2, (apart,))
+
+    found = heterogeneous.solve(group, SolveLimits())
+
+    assert found.optimal
+    assert [1, 1, 0, 0] == np.array(found.counts).sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("is_filling", [True, False])
+def test_the_descent_keeps_the_skew(is_filling):
+    """A zone takes a further pod only if it then has at most one more than the other."""
+    paths = (("a0",), ("a1",), ("b0",))
+    role = Role(5, (1,), (9, 9, 9))
+    rule = DomainRule(
+        "zone", ((0, 1), (2,)), max_skew=1, existing=(0, 1), asking=(0,), counted=(0,)
+    )
+    group = GroupProblem((role,), ((9,), (9,), (2,)), (Level("node"),), paths, 5, domains=(rule,))
+
+    (placed,) = descent.descent(group, is_filling=is_filling).tolist()
+
+    assert (3, 2) == (placed[0] + placed[1], placed[2])

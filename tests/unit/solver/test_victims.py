@@ -4,6 +4,7 @@ import itertools
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 
 from scheduler.base.errors import InputError
@@ -19,7 +20,7 @@ from scheduler.groups.problem.instance import (
     SolveLimits,
 )
 from scheduler.groups.problem.roles import GroupAnswer, GroupPreemption, GroupProblem, Role
-from scheduler.groups.solver import deadline
+from scheduler.groups.solver import deadline, tree
 from scheduler.groups.solver.roles import heterogeneous
 from scheduler.groups.solver.victims import freed, onerole, search, severalroles, stage
 from scheduler.groups.solver.victims.bundles import Bundles
@@ -377,6 +378,31 @@ def test_merged_leaves_are_exact_for_few_candidates_on_each():
         assert least == found.bound, asked
         compared += len(made.slots) > 1
     assert compared > 5
+
+
+def test_a_leaf_holds_its_bound_pods_and_the_pods_that_fit_after_evictions():
+    """For every choice of victims, whatever else is free: the capacity counts both."""
+    bound = 0
+    for number in range(30):
+        rng = Random(f"bound {number}")
+        plain = groups.preemption(rng)
+        leaves = (
+            msgspec.structs.replace(leaf, fixed=rng.choice((0, 0, 1)))
+            for leaf in plain.instance.leaves
+        )
+        instance = msgspec.structs.replace(plain.instance, leaves=tuple(leaves))
+        asked = msgspec.structs.replace(plain, instance=instance)
+        capacity, candidates = freed.EvictionCapacity(asked), asked.candidates
+        made = capacity.tree({index: one.count for index, one in enumerate(candidates)})
+        yields = Yields(capacity, made, tuple(range(len(candidates))), ())
+        allowed = tree.floors(made.rule(made.depth), made.size)
+        for chosen in itertools.product(*(range(one.count + 1) for one in candidates)):
+            evicted = dict(enumerate(chosen))
+            held = allowed[np.minimum(capacity.after(evicted), made.size)]
+            found = [yields.capacity_at(leaf, evicted) for leaf in range(len(held))]
+            assert held.tolist() == found, asked
+        bound += int(capacity.fixed.any())
+    assert bound > 5
 
 
 @pytest.mark.parametrize(
