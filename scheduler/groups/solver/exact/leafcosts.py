@@ -20,7 +20,7 @@ _FILLED = (("units", "large"), ("pairs",))
 
 @dataclass(frozen=True)
 class LeafTables:
-    """`cost[u, n]` is the least cost of n pods under unit u, for n up to `most[u]`.
+    """`cost[u, n]` is the least cost of n pods under unit u, for n up to `most[u]`, or NEVER.
 
     `order` has the leaves by unit, then by capacity, the largest first. `steps`, if the tables were
     computed leaf by leaf, has one table [unit, used leaves, pods] per leaf.

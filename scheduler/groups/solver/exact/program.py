@@ -141,8 +141,8 @@ class Exact:
 
     def _in_words(self, cost: Ints) -> Ints:
         table = np.full((self._scale.words, len(cost)), NEVER, dtype=np.int64)
-        table[:, cost < NEVER // 2] = 0
-        table[self._last_word] = np.minimum(cost, NEVER)
+        table[:, cost < NEVER] = 0
+        table[self._last_word] = cost
         return table
 
     def _place(self, level: int, unit: int, pods: int, used: int, taken: Ints) -> None:
