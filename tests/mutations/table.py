@@ -156,7 +156,7 @@ MUTATIONS: Final = (
     Mutation(
         "a part of a group starts with fewer pods than it needs",
         WHOLE, "PartModel._own",
-        "cp.add(sum(pods) >= needed * many)",
+        "cp.add(sum(pods) >= one.minimum * many)",
         "cp.add(sum(pods) >= many)",
         ("tests/property/test_parts.py",),
     ),

@@ -201,7 +201,7 @@ def with_parts(
             shape.parent,
             shape.count,
             at[shape.own.level] if shape.own.level else -1,
-            shape.nodes[0].least,
+            max(1, shape.nodes[0].least),  # 0 if finished members cover the minimum
             shape.roles,
             shape.sizes,
             fixed.get(shape.nodes[0].key, ()),

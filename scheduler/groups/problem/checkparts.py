@@ -90,7 +90,7 @@ def _of_piece(group: GroupProblem, pieces: Sequence[PlacedPart], at: int) -> lis
             there[leaf] += number
         if one.apart >= 0 and any(n > 1 for n in _by_unit(group, there, one.apart + 1).values()):
             found.append(f"{one.name} has several pods on a unit of {group.levels[one.apart].name}")
-        if new + fixed < max(1, one.minimum) and not (fixed and not new):
+        if new + fixed < one.minimum and not (fixed and not new):
             found.append(f"{one.name} has {new + fixed} pods, {one.minimum} are needed")
     if one.level >= 0 and len(_units(group, pieces, every, one.level + 1)) > 1:
         found.append(f"{one.name} is in several units of {group.levels[one.level].name}")

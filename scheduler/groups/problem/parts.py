@@ -20,11 +20,11 @@ class LikeParts(SolverRecord, frozen=True):
 
     Each copy is in one unit of `level`, or left out. With a level of -1 it is in the unit of its
     parent. A copy that contains other parts has at least `minimum` of these; any other copy has at
-    least `minimum` pods, and at most `sizes` pods of each of `roles`. `fixed` counts its bound pods
-    by leaf (empty: none). A part with bound pods has one copy, which is never left out; its inner
-    parts are added one by one, its own pods only in the number that its minimum lacks, or more.
-    With a level `apart` (-1: none) a copy has at most one pod, bound ones included, on any unit of
-    that level.
+    least `minimum` pods, and at most `sizes` pods of each of `roles`; `minimum` is at least 1.
+    `fixed` counts its bound pods by leaf (empty: none). A part with bound pods has one copy, which
+    is never left out; its inner parts are added one by one, its own pods only in the number that
+    its minimum lacks, or more. With a level `apart` (-1: none) a copy has at most one pod, bound
+    ones included, on any unit of that level.
     """
 
     name: str
@@ -98,11 +98,11 @@ def least(parts: Sequence[LikeParts]) -> int:
     if any(has_fixed(parts)):
         return 1
     below = inside(parts)
-    needed = [max(1, one.minimum) for one in parts]
+    needed = [one.minimum for one in parts]
     for number in range(len(parts) - 1, -1, -1):
         if below[number]:
             each = sorted(needed[at] for at in below[number] for _ in range(parts[at].count))
-            needed[number] = sum(each[: max(1, parts[number].minimum)])
+            needed[number] = sum(each[: parts[number].minimum])
     return needed[0]
 
 

@@ -16,6 +16,8 @@ from tests.unit.plugins.compositeobjects import (
 )
 from tests.unit.simulate.asking import place, results
 
+CHILDREN = (("r0", 2, "inner"), ("r1", 1, "inner"), ("r2", 1, "app"))
+
 
 def report(simulation):
     """Return the report of the only group."""
@@ -79,6 +81,26 @@ def test_children_beyond_the_minimum_may_stay_out():
     placed = [at for at in range(3) if racks_of(done, f"r{at}") in ({"a"}, {"b"})]
     assert 2 == len(placed)
     assert 4 == sum(node == "Unschedulable" for node in results(done).values())
+
+
+@pytest.mark.parametrize("is_same_child", [True, False])
+def test_members_after_finished_ones_that_cover_the_minimum_are_placed(is_same_child):
+    """A child of two has finished: another member of it, or its sibling, goes with the rest."""
+    finished = pods("r0", 2, on="a-0")
+    for one in finished:
+        one["status"] = {"phase": "Succeeded"}
+    done = place(
+        *rack("a", [3]),
+        composite("app", 2),
+        composite("inner", 1, "app"),
+        *(leaf(name, least, parent, key=RACK) for name, least, parent in CHILDREN),
+        *finished,
+        *pods("r0" if is_same_child else "r1", 1, first=2),
+        *pods("r2", 1),
+    )
+
+    assert {"a-0"} == set(results(done).values())
+    assert 2 == done.summary.scheduled
 
 
 def test_heterogeneous_children_are_chosen_together():

@@ -59,15 +59,14 @@ class PartModel(LeafModel):
     def _own(self, number: int) -> None:
         """Add rows: at most `sizes` pods of each role per copy, at least the minimum of all."""
         one, cp = self._group.parts[number], self._cp
-        needed = max(1, one.minimum)
         for leaves, many in zip(self._leaves(self._depths[number]), self.many[number], strict=True):
             pods = [self._pods(role, leaves) for role in one.roles]
             for each, size in zip(pods, one.sizes, strict=True):
                 cp.add(each <= size * many)
             if not self._has_fixed[number]:
-                cp.add(sum(pods) >= needed * many)
+                cp.add(sum(pods) >= one.minimum * many)
                 continue
-            missing = needed - sum(one.fixed)
+            missing = one.minimum - sum(one.fixed)
             if missing > 1 and pods:
                 grows = cp.new_bool_var("")
                 cp.add(sum(pods) >= missing).only_enforce_if(grows)
@@ -89,7 +88,7 @@ class PartModel(LeafModel):
     def _around(self, number: int) -> None:
         """Add rows: at most `count` of each inner part per copy, at least the minimum of all."""
         below = {at: self._by_unit(at, self._depths[number]) for at in self._inside[number]}
-        needed = 1 if self._has_fixed[number] else max(1, self._group.parts[number].minimum)
+        needed = 1 if self._has_fixed[number] else self._group.parts[number].minimum
         for unit, many in enumerate(self.many[number]):
             for at, units in below.items():
                 self._cp.add(units[unit] <= self._group.parts[at].count * many)

@@ -79,20 +79,20 @@ class _Ranges:
         most = [min(top, every[at].count * many) for at, (_, top) in below.items()]
         if any(low > every[at].count * many for at, (low, _) in below.items()):
             return False
-        needed = 1 if self._has_fixed[number] else max(1, every[number].minimum)
+        needed = 1 if self._has_fixed[number] else every[number].minimum
         return sum(most) >= needed * many
 
     def _own(self, number: int) -> dict[Unit, Range] | None:
-        one, needed = self._group.parts[number], max(1, self._group.parts[number].minimum)
+        one = self._group.parts[number]
         found: dict[Unit, Range] = {}
         for unit, leaves in self.leaves(number).items():
             pods = [sum(self._counts[role][leaf] for leaf in leaves) for role in one.roles]
             new, fixed = sum(pods), sum(one.fixed[leaf] for leaf in leaves) if one.fixed else 0
             each = (-(-n // size) for n, size in zip(pods, one.sizes, strict=True))
-            fewest, most = max(each, default=0), min(new // needed, self._totals[number])
+            fewest, most = max(each, default=0), min(new // one.minimum, self._totals[number])
             fewest = max(fewest, self._in_one_place(one, leaves))
             if self._has_fixed[number]:
-                if not fixed or fewest > 1 or 0 < new < needed - fixed:
+                if not fixed or fewest > 1 or 0 < new < one.minimum - fixed:
                     return None
                 fewest = most = 1
             if fewest > most:
