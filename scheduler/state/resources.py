@@ -233,8 +233,7 @@ def _add(total: Amounts, more: Mapping[str, int]) -> None:
 
 def _raise(total: Amounts, floor: Mapping[str, int]) -> None:
     for name, amount in floor.items():
-        if amount > total.get(name, 0) or name not in total:
-            total[name] = max(amount, total.get(name, amount))
+        total[name] = max(amount, total.get(name, amount))
 
 
 def counted(requests: Mapping[str, int]) -> Amounts:

@@ -123,9 +123,8 @@ def start_of(placed: Placed) -> int:
 
 def spans(first: IntColumn, counts: IntColumn) -> Rows:
     """Return the numbers `first[i]` and on, `counts[i]` of them, for each i in turn."""
-    ends = counts.cumsum()
-    total = int(ends[-1]) if len(ends) else 0
-    numbers: Rows = np.arange(total) + np.repeat(first - ends + counts, counts)
+    offsets = np.repeat(first - counts.cumsum() + counts, counts)
+    numbers: Rows = np.arange(len(offsets)) + offsets
     return numbers
 
 
