@@ -8,14 +8,16 @@ import pytest
 
 from scheduler.framework.calls import SolverCall
 from scheduler.groups.args import ClusterTopologyPlacementGroupArgs
-from scheduler.groups.capacity import FreeSlots
+from scheduler.groups.capacity import FreeSlots, lack_of
 from scheduler.groups.description.spec import GroupNode, GroupSpec
 from scheduler.groups.planning import classproblem, homogeneous, repairs, shapes
 from scheduler.groups.planning.planning import NodeProblem
 from scheduler.groups.planning.preferences import PreferredPlaces
 from scheduler.groups.problem.instance import Instance, Leaf, Level
 from scheduler.objects.plain import read_pod
+from scheduler.state.cluster import Cluster
 from scheduler.testing import pod
+from tests.property.making import make_node
 
 RACK = "example.com/rack"
 
@@ -104,6 +106,21 @@ def test_rows_that_changed_are_computed_again(amounts, facts, rows):
     found = slots._touched((0, 0))
 
     assert rows == (None if isinstance(found, slice) else found.tolist())
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+@pytest.mark.parametrize("has_gpus", [False, True])
+def test_each_member_needs_one_pod_and_what_all_members_request(slots, has_gpus):
+    """The head requests no GPU: nodes whose GPUs are in use may have capacity for it."""
+    cluster = Cluster()
+    cluster.put_node(make_node("n0", pods=slots, allocatable={"gpu.example.com/gpu": 2}))
+    free = FreeSlots()
+    free.rebuild(cluster)
+    requests = [{"cpu": 1000, "gpu.example.com/gpu": 4}, {"cpu": 1000}][not has_gpus :]
+    for count in range(1, slots + 2):
+        lack = lack_of(GroupSpec("default", "g"), count, members(2), requests, None)
+
+        assert (count <= slots) == free.may_suffice(lack)
 
 
 @pytest.mark.parametrize("is_thin", [False, True])

@@ -11,6 +11,7 @@ from scheduler.groups.description.spec import LabelRule
 from scheduler.groups.planning import messages
 from scheduler.groups.problem.answer import Conflict
 from scheduler.testing import node
+from tests.unit.plugins.groupobjects import group, members, tree
 from tests.unit.simulate.asking import place, pod
 
 RACK = "topology.trellis.dev/rack"
@@ -71,6 +72,20 @@ def test_the_rack_rule_and_the_request_are_named_with_the_largest_rack():
     )
     assert found.conflict == (f"{RACK}: hard pack", "request: 8 nvidia.com/gpu")
     assert (found.status, found.would_fit) == ("DoesNotFit", 2)
+
+
+def test_a_hard_pack_that_conflicts_only_with_a_hard_spread_is_named_with_it():
+    """Each rack has capacity for 8 pods on two nodes: the largest one does not explain it."""
+    rules = {"rack": {"type": "pack", "hard": True}, "node": {"type": "spread", "hard": True}}
+    racks = {"r0": {"a": 4, "b": 4}, "r1": {"c": 4, "d": 4}}
+    found = report(*tree(racks), group("g", 3, rules), *members("g", 3))
+
+    assert found.message == (
+        "the group default/g does not fit: 3 pods do not fit: rack hard pack and node hard spread "
+        "cannot hold together; without rack hard pack or node hard spread all fit. "
+        "A group of 2 would fit."
+    )
+    assert found.status == "DoesNotFit"
 
 
 def test_a_group_that_an_empty_rack_would_take_waits():

@@ -1,5 +1,6 @@
 """PodCounts: counts that follow every change equal a count from scratch."""
 
+from itertools import product
 from random import Random
 
 import numpy as np
@@ -126,6 +127,22 @@ def test_the_index_leads_to_every_selection_that_means_a_pod(seed):
         found
     )
     assert not set(gone) & set(found)
+
+
+@given(st.integers(0, 2**32))
+def test_two_selections_together_select_the_pods_of_both(seed):
+    """Each pod is in the combined selection if and only if both select it."""
+    random = Random(seed)
+    one, other = selection(random), selection(random)
+    both = one.and_also(other)
+    for namespace, app, tier, is_terminating in product(
+        NAMESPACES, ({}, {"app": "x"}, {"app": "y"}), ({}, {"tier": "t"}), (False, True)
+    ):
+        found = [
+            each.matches(namespace, app | tier, is_terminating=is_terminating)
+            for each in (one, other, both)
+        ]
+        assert all(found[:2]) == found[2]
 
 
 def test_row_counts_change_their_form_without_changing_their_numbers():
