@@ -41,7 +41,7 @@ class StatusKeeper(Generic[ObjectT]):
         self.around = around
         self.objects: dict[Key, ObjectT] = {}
         # The state of an object and its inputs when its status was last found or made correct.
-        self._judged: dict[Key, tuple[str, Hashable]] = {}
+        self._evaluated: dict[Key, tuple[str, Hashable]] = {}
         self._not_found: dict[Key, int] = {}
         self._wake = asyncio.Event()
         self._failures = 0
@@ -115,7 +115,7 @@ class StatusKeeper(Generic[ObjectT]):
             if self.objects.get(key) is not known:
                 continue  # changed meanwhile, therefore enqueued again
             around = await self.surroundings(key, known)
-            if self._judged.get(key) == (_version(known), around):
+            if self._evaluated.get(key) == (_version(known), around):
                 continue
             await asyncio.sleep(0)
             try:
@@ -124,7 +124,7 @@ class StatusKeeper(Generic[ObjectT]):
                 failed = str(error)
                 continue
             if now is not None and key in self.objects:
-                self._judged[key] = (_version(now), around)
+                self._evaluated[key] = (_version(now), around)
         if self._not_found:
             self._wake.set()
         self._settle(failed)
@@ -188,7 +188,7 @@ class StatusKeeper(Generic[ObjectT]):
 
     def _forget(self, key: Key) -> None:
         self.objects.pop(key, None)
-        self._judged.pop(key, None)
+        self._evaluated.pop(key, None)
         self._not_found.pop(key, None)
 
 

@@ -41,7 +41,7 @@ class StartAnewError(TrellisError):
     """The operator must restart because its settings changed; this is no crash."""
 
 
-class House(NamedTuple):
+class OperatorInputs(NamedTuple):
     """The inputs that all operators share; `random` spreads pauses, so that processes do not act in
     step.
     """
@@ -70,7 +70,7 @@ async def run_operators(
     `view` must be complete at the start: an object that it lacks counts as missing.
     """
     random = Random()  # noqa: S311 - spreads pauses
-    house = House(settings, view, connection, health, clock, random, calculator, planner)
+    inputs = OperatorInputs(settings, view, connection, health, clock, random, calculator, planner)
     for name in set(settings.enabled) - set(OPERATORS):
         _log.error("no such operator", operator=name, known=sorted(OPERATORS))
     chosen = [recipe for name, recipe in OPERATORS.items() if name in settings.enabled]
@@ -78,15 +78,17 @@ async def run_operators(
         try:
             async with asyncio.TaskGroup() as group:
                 for recipe in chosen:
-                    run = partial(_lives, recipe, house)
-                    group.create_task(keep_running(recipe.name, run, house), name=recipe.name)
+                    run = partial(_run_forever, recipe, inputs)
+                    group.create_task(keep_running(recipe.name, run, inputs), name=recipe.name)
                 await asyncio.Event().wait()
         finally:
             for recipe in chosen:
                 health.enter(recipe.name, "stopped")
 
 
-async def keep_running(name: str, run: Callable[[], Awaitable[None]], house: House) -> None:
+async def keep_running(
+    name: str, run: Callable[[], Awaitable[None]], inputs: OperatorInputs
+) -> None:
     """Run it again and again, with growing pauses after crashes, until cancelled."""
     loop = asyncio.get_running_loop()
     crashes = 0
@@ -97,64 +99,64 @@ async def keep_running(name: str, run: Callable[[], Awaitable[None]], house: Hou
             error = "ended by itself"
         except Exception as fault:  # noqa: BLE001 - the only handler of an operator's end
             error = f"{type(fault).__name__}: {fault}"
-        if loop.time() - began >= house.settings.stable_after_s:
+        if loop.time() - began >= inputs.settings.stable_after_s:
             crashes = 0
         crashes += 1
-        pause_s = restart_pause_s(crashes, house)
-        house.health.crashed(name, error)
+        pause_s = restart_pause_s(crashes, inputs)
+        inputs.health.crashed(name, error)
         _log.warning("operator has ended", operator=name, error=error, again_in_s=round(pause_s, 1))
         await asyncio.sleep(pause_s)
 
 
-def restart_pause_s(crashes: int, house: House) -> float:
+def restart_pause_s(crashes: int, inputs: OperatorInputs) -> float:
     """Return the pause after this many crashes (>= 1) in a row: doubling, half of it by chance."""
-    settings = house.settings
+    settings = inputs.settings
     doubled = settings.restart_first_s * 2.0 ** min(crashes - 1, 32)
-    return min(doubled, settings.restart_limit_s) * house.random.uniform(0.5, 1.0)
+    return min(doubled, settings.restart_limit_s) * inputs.random.uniform(0.5, 1.0)
 
 
-async def _lives(recipe: Recipe, house: House) -> None:
+async def _run_forever(recipe: Recipe, inputs: OperatorInputs) -> None:
     while True:
-        await _one_life(recipe, house)
+        await _run_once(recipe, inputs)
 
 
-async def _one_life(recipe: Recipe, house: House) -> None:
+async def _run_once(recipe: Recipe, inputs: OperatorInputs) -> None:
     """Wait for the kind and maintain its objects; return when its definition was deleted or
     changed.
     """
-    house.health.enter(recipe.name, "starting")
-    api = Client(house.connection.client, house.settings.request_timeout_s)
-    subresources = await _wait_served(recipe, api, house)
+    inputs.health.enter(recipe.name, "starting")
+    api = Client(inputs.connection.client, inputs.settings.request_timeout_s)
+    subresources = await _wait_served(recipe, api, inputs)
 
     def report(error: str) -> None:
         if error:
-            house.health.note_error(recipe.name, error)
+            inputs.health.note_error(recipe.name, error)
 
     operator = recipe.make(
         OperatorSurroundings(
-            view=house.view,
+            view=inputs.view,
             api=api,
             legacy="status" not in subresources,
-            settings=house.settings,
-            clock=house.clock,
+            settings=inputs.settings,
+            clock=inputs.clock,
             report=report,
-            calculator=house.calculator,
-            planner=house.planner,
-            meters=house.health.meters,
-            reported=house.health.sources.reported,
+            calculator=inputs.calculator,
+            planner=inputs.planner,
+            meters=inputs.health.meters,
+            reported=inputs.health.sources.reported,
         )
     )
-    house.health.enter(recipe.name, "running")
+    inputs.health.enter(recipe.name, "running")
     _log.info("operator runs", operator=recipe.name, subresources=sorted(subresources))
-    beside = _until_changed(recipe, api, subresources, house)
+    beside = _until_changed(recipe, api, subresources, inputs)
     try:
         if recipe.watches:
             await live(
                 recipe.kind,
                 operator,
-                house.connection.credentials,
+                inputs.connection.credentials,
                 beside=beside,
-                stop_limit_s=house.settings.stop_limit_s,
+                stop_limit_s=inputs.settings.stop_limit_s,
             )
         else:
             await live_unwatched(recipe.kind, operator, beside=beside)
@@ -167,27 +169,29 @@ async def _one_life(recipe: Recipe, house: House) -> None:
         _log.info("operator rests: its kind is gone", operator=recipe.name, because=str(error))
 
 
-async def _until_changed(recipe: Recipe, api: Client, found: frozenset[str], house: House) -> None:
+async def _until_changed(
+    recipe: Recipe, api: Client, found: frozenset[str], inputs: OperatorInputs
+) -> None:
     """Raise StartAnewError when the kind is served differently from `found`, or no longer.
 
     Also when the server's authorities have changed; kopf requests a new token itself after a 401.
     """
-    tls = house.connection.credentials.access.tls
+    tls = inputs.connection.credentials.access.tls
     while True:
-        await asyncio.sleep(house.settings.definition_check_s * house.random.uniform(0.5, 1.0))
+        await asyncio.sleep(inputs.settings.definition_check_s * inputs.random.uniform(0.5, 1.0))
         try:
             if await api.subresources(recipe.kind) != found:
                 raise StartAnewError("the definition has changed")
         except ApiError as error:
             _log.debug("definition not checked", operator=recipe.name, error=str(error))
-        if house.connection.credentials.access.tls is not tls:
+        if inputs.connection.credentials.access.tls is not tls:
             raise StartAnewError("the authorities have changed")
 
 
-async def _wait_served(recipe: Recipe, api: Client, house: House) -> frozenset[str]:
+async def _wait_served(recipe: Recipe, api: Client, inputs: OperatorInputs) -> frozenset[str]:
     """Wait until the API server offers the kind; return its subresources."""
-    poll_s = house.settings.definition_poll_s
+    poll_s = inputs.settings.definition_poll_s
     while (found := await api.subresources(recipe.kind)) is None:
-        house.health.enter(recipe.name, "waiting")
-        await asyncio.sleep(poll_s * house.random.uniform(0.5, 1.0))
+        inputs.health.enter(recipe.name, "waiting")
+        await asyncio.sleep(poll_s * inputs.random.uniform(0.5, 1.0))
     return found

@@ -6,7 +6,7 @@ from typing import Any
 
 from operators.appgroup import costs
 from operators.appgroup.pods import by_group, misspelt, oddities
-from operators.appgroup.status import ObservedGroup, ObservedPod, judging, merge_patch
+from operators.appgroup.status import ObservedGroup, ObservedPod, merge_patch, status_steps
 from operators.cooperative import in_turns, step_by_step
 from operators.keeper import Key, StatusKeeper
 from operators.operator import OperatorSurroundings, Recipe
@@ -29,7 +29,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
     def __init__(self, around: OperatorSurroundings) -> None:
         super().__init__(around)
         self._pods: Mapping[Key, list[ObservedPod]] = {}
-        self._odd: Mapping[Key, tuple[str, ...]] = {}
+        self._oddities: Mapping[Key, tuple[str, ...]] = {}
         self._at = costs.NodePlaces()
         # The last result about a group: its patch is made from the same.
         self._summed: dict[Key, tuple[Mapping[str, Statistics], Statistics | None]] = {}
@@ -38,12 +38,12 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         """Sort the placed pods by group, and look up their nodes' zones and regions."""
         view, wanted = self.around.view, self.around.settings.app_group
         pods: dict[Key, list[ObservedPod]] = defaultdict(list)
-        odd: Counter[tuple[Key, str]] = Counter()
+        counts: Counter[tuple[Key, str]] = Counter()
         async for handful in in_turns(list(view.pods()) if self.objects else ()):
             for key, some in by_group(handful, self.objects, wanted.namespaces).items():
                 pods[key] += some
-            odd.update(misspelt(handful, self.objects))
-        self._pods, self._odd = pods, oddities(odd)
+            counts.update(misspelt(handful, self.objects))
+        self._pods, self._oddities = pods, oddities(counts)
         self._summed = {}
         topologies: Mapping[str, NetworkTopology] = view.objects("NetworkTopology")
         keys = [f"{namespace}/{wanted.network_topology}" for namespace in wanted.namespaces]
@@ -55,7 +55,7 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
         pods = tuple(self._pods.get(key, ()))
         steps = costs.summing(obj.spec, pods, self._at)
         by_workload, total = self._summed[key] = await step_by_step(steps)
-        return pods, self._odd.get(key, ()), tuple(by_workload.items()), total
+        return pods, self._oddities.get(key, ()), tuple(by_workload.items()), total
 
     async def patch(self, key: Key, obj: AppGroup) -> dict[str, Any]:
         """Return the fields of status to be written."""
@@ -68,10 +68,10 @@ class AppGroupOperator(StatusKeeper[AppGroup]):
             pods=pods,
             costs=by_workload,
             total=total,
-            oddities=self._odd.get(key, ()),
+            oddities=self._oddities.get(key, ()),
             namespace=obj.metadata.namespace,
         )
-        wanted = await step_by_step(judging(obj.spec, observed))
+        wanted = await step_by_step(status_steps(obj.spec, observed))
         return merge_patch(obj.status, wanted, legacy=self.around.legacy)
 
 

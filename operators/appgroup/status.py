@@ -72,10 +72,10 @@ class ObservedGroup(msgspec.Struct, frozen=True):
 
 def status_of(spec: AppGroupSpec, observed: ObservedGroup) -> AppGroupStatus:
     """Return the desired status."""
-    return at_once(judging(spec, observed))
+    return at_once(status_steps(spec, observed))
 
 
-def judging(spec: AppGroupSpec, observed: ObservedGroup) -> Steps[AppGroupStatus]:
+def status_steps(spec: AppGroupSpec, observed: ObservedGroup) -> Steps[AppGroupStatus]:
     """Work out `status_of` in steps."""
     previous = observed.previous
     members = spec.members[:MOST_WORKLOADS]

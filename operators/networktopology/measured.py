@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from operators.cooperative import in_turns
-from operators.networktopology.paths import NO_WAY, Network, closed
+from operators.networktopology.paths import NO_PATH, Network, closed
 from operators.networktopology.readings import Reading
 from operators.operator import Calculator
 from scheduler.base.arrays import BoolColumn, FloatColumn, IntColumn, IntMatrix, Rows
@@ -200,7 +200,7 @@ def _both_directions(between: LabelLatencies) -> Network:
 
 def _direct(network: Network) -> IntMatrix:
     """Return the matrix of the links themselves."""
-    costs = np.full((network.places, network.places), NO_WAY, dtype=np.int64)
+    costs = np.full((network.places, network.places), NO_PATH, dtype=np.int64)
     costs[network.origins, network.targets] = network.costs
     return costs
 
@@ -209,7 +209,7 @@ def _rows(between: LabelLatencies, costs: IntMatrix) -> list[tuple[Cost, ...]]:
     return [
         tuple(
             Cost(destination=between.values[there], network_cost=int(row[there]))
-            for there in np.flatnonzero(row != NO_WAY).tolist()
+            for there in np.flatnonzero(row != NO_PATH).tolist()
             if there != here
         )
         for here, row in enumerate(costs)
@@ -227,8 +227,8 @@ def _inside(
     for value in between.values:
         rows = np.array([place for place, one in enumerate(values) if one == value], dtype=np.intp)
         inside = costs[np.ix_(rows, rows)]
-        np.fill_diagonal(inside, NO_WAY)
-        inside = inside[inside != NO_WAY]
+        np.fill_diagonal(inside, NO_PATH)
+        inside = inside[inside != NO_PATH]
         if not len(inside):
             reported.append(None)
             continue

@@ -19,7 +19,7 @@ from scheduler.base.arrays import IntColumn, IntMatrix
 MOST_HERE = 200
 MOST_PLACES = 2_000  # the answer is a matrix: 32 MB
 LIMIT_S = 5.0  # groups wait for their solver meanwhile
-NO_WAY = -1
+NO_PATH = -1
 
 _log = structlog.get_logger("operators.networktopology")
 
@@ -36,7 +36,7 @@ class Network(NamedTuple):
 
 
 async def closed(network: Network, calculator: Calculator | None) -> IntMatrix | None:
-    """Return the least costs from row to column, `NO_WAY` without a path.
+    """Return the least costs from row to column, `NO_PATH` without a path.
 
     None for a network that is too large; it then lacks only paths and statistics.
     """
@@ -64,7 +64,7 @@ async def _here(network: Network) -> IntMatrix:
     graph.add_weighted_edges_from(
         zip(network.origins.tolist(), network.targets.tolist(), network.costs.tolist(), strict=True)
     )
-    costs = np.full((network.places, network.places), NO_WAY, dtype=np.int64)
+    costs = np.full((network.places, network.places), NO_PATH, dtype=np.int64)
     np.fill_diagonal(costs, 0)
     for origin in graph:
         found = nx.single_source_dijkstra_path_length(graph, origin)

@@ -60,7 +60,7 @@ async def slices_of(
         for node, targets, costs in handful:
             known = before.get(node.name, {})
             paths = tuple(
-                _way(found.nodes[target].name, cost, known)
+                _published_cost(found.nodes[target].name, cost, known)
                 for target, cost in zip(targets, costs, strict=True)
             )
             zone = node.labels.get(ZONE_LABEL, "")
@@ -98,7 +98,7 @@ def _by_node(found: LatencySamples) -> Iterator[tuple[MeasuredNode, list[int], l
         yield node, found.targets[rows].tolist(), found.latencies[rows].tolist()
 
 
-def _way(destination: str, cost: int, published: Mapping[str, Cost]) -> Cost:
+def _published_cost(destination: str, cost: int, published: Mapping[str, Cost]) -> Cost:
     known = published.get(destination)
     if known is not None and _is_still(known.network_cost, cost):
         return known

@@ -36,7 +36,7 @@ READY, MEASURED, CONSISTENT = "Ready", "Measured", "Consistent"
 OUR_REASONS = {"Measured", "SourceFailed", "NothingMeasured", "Expired"}
 MOST_DOUBTS = 1000
 
-Way = tuple[str, str, str, str]
+PathKey = tuple[str, str, str, str]
 
 
 class ObservedTopology(msgspec.Struct, frozen=True):
@@ -139,9 +139,9 @@ def merge_patch(
     return patch
 
 
-def doubtful_paths(spec: NetworkTopologySpec) -> list[Way]:
+def doubtful_paths(spec: NetworkTopologySpec) -> list[PathKey]:
     """Return (table, topology key, origin, destination) of duplicates, in file order."""
-    paths: Counter[Way] = Counter(
+    paths: Counter[PathKey] = Counter(
         (table.name, costs.topology_key, origin.origin, cost.destination)
         for table in spec.weights
         for costs in table.levels
@@ -206,7 +206,7 @@ def _with_doubts(
     return with_condition(conditions, new, observed.now)
 
 
-def _doubtful_message(doubtful: list[Way]) -> str:
+def _doubtful_message(doubtful: list[PathKey]) -> str:
     named = [
         f'{table}, {key}: "{origin}" to "{destination}"'
         for table, key, origin, destination in doubtful

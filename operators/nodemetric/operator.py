@@ -64,8 +64,8 @@ class NodeMetricOperator:
         # Writes that the view does not show yet, with their times.
         self._written: dict[str, tuple[Step, float]] = {}
         self._reported: dict[str, float] = {}
-        self._judged: dict[str, tuple[Node, NodeMetric | None]] = {}
-        self._judged_by: Policies | None = None
+        self._evaluated: dict[str, tuple[Node, NodeMetric | None]] = {}
+        self._evaluated_by: Policies | None = None
 
     def seen(self, type_: str | None, raw: dict[str, Any]) -> None:
         """Do nothing: the view already has all objects."""
@@ -154,11 +154,11 @@ class NodeMetricOperator:
         """
         metrics = self._around.view.objects(KIND.kind)
         nodes = {node.metadata.name: node for node in self._around.view.nodes()}
-        if self._judged_by is not self._policies:
-            self._judged, self._judged_by = {}, self._policies
+        if self._evaluated_by is not self._policies:
+            self._evaluated, self._evaluated_by = {}, self._policies
         changed = []
         for name, node in nodes.items():
-            known = self._judged.get(name)
+            known = self._evaluated.get(name)
             if known is None or known[0] is not node or known[1] is not metrics.get(name):
                 changed.append(node)
         found = steps(changed, metrics, self._policies)
@@ -166,8 +166,8 @@ class NodeMetricOperator:
         for node in changed:
             name = node.metadata.name
             if name not in open_ones:
-                self._judged[name] = (node, metrics.get(name))
-        self._judged = {name: one for name, one in self._judged.items() if name in nodes}
+                self._evaluated[name] = (node, metrics.get(name))
+        self._evaluated = {name: one for name, one in self._evaluated.items() if name in nodes}
         return found + [Delete(name) for name in metrics if name not in nodes]
 
     async def _take(self, step: Step) -> str:

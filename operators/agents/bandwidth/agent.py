@@ -72,14 +72,14 @@ class BandwidthAgent:
             link = await asyncio.to_thread(self._read)
             now = self._clock.now()
             if link == self._link and now - self._checked_at < self._settings.check_s:
-                self._tell("")
+                self._report("")
                 return
             await self._advertise(link)
         except (LinkError, ApiError, msgspec.MsgspecError) as error:
-            self._tell(str(error))
+            self._report(str(error))
             return
         self._link, self._checked_at = link, now
-        self._tell("")
+        self._report("")
 
     def _read(self) -> LinkSpeed:
         settings = self._settings
@@ -105,7 +105,7 @@ class BandwidthAgent:
             bits_per_s=link.bits_per_s,
         )
 
-    def _tell(self, error: str) -> None:
+    def _report(self, error: str) -> None:
         """Log an error once, and its end once."""
         if error == self._failed:
             return

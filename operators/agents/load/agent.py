@@ -88,7 +88,7 @@ class LoadAgent:
             # The kernel's files are in memory, but a thread may wait for its locks; the loop not.
             look = await asyncio.to_thread(self.sampler.look)
         except ReadingError as error:
-            self._tell(str(error))
+            self._report(str(error))
         else:
             self.sampler.take(look, asyncio.get_running_loop().time())
 
@@ -100,9 +100,9 @@ class LoadAgent:
             try:
                 interval_s = await self.report()
             except ApiError as error:
-                self._tell(str(error))
+                self._report(str(error))
             except msgspec.MsgspecError as error:
-                self._tell(f"the API server answers with something else: {error}")
+                self._report(f"the API server answers with something else: {error}")
             await asyncio.sleep(max(began + interval_s - loop.time(), 0.0))
 
     async def report(self) -> float:
@@ -113,7 +113,7 @@ class LoadAgent:
         except ApiError as error:
             if error.code != NOT_FOUND:
                 raise
-            self._tell("there is no NodeMetric for this node yet")
+            self._report("there is no NodeMetric for this node yet")
             return self._settings.missing_s
         policy = metric.spec.metric_collect_policy or DEFAULT_POLICY
         self.sampler.follow(policy)
@@ -126,7 +126,7 @@ class LoadAgent:
             await self._api.send("PATCH", path, {"metadata": {"annotations": annotations}})
         await self._api.send("PATCH", f"{path}/status", {"status": status})
         self.reports += 1
-        self._tell("")
+        self._report("")
         interval = policy.report_interval_seconds or DEFAULT_POLICY.report_interval_seconds or 0
         return max(float(interval), LEAST_INTERVAL_S)
 
@@ -145,7 +145,7 @@ class LoadAgent:
             found.append((static or pod.metadata.uid, pod))
         return found
 
-    def _tell(self, error: str) -> None:
+    def _report(self, error: str) -> None:
         """Log an error once, and its end once."""
         if error == self._failed:
             return

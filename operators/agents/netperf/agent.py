@@ -116,7 +116,7 @@ class NetperfAgent:
             try:
                 found = await self._peers.find()
             except (ApiError, PeersError) as error:
-                self._tell(str(error))
+                self._report(str(error))
             else:
                 self._take(found)
                 if not self._plan.pairs:
@@ -137,14 +137,14 @@ class NetperfAgent:
         """Make a new plan for these agents."""
         own = next((peer for peer in peers if peer.node == self._settings.node), None)
         if own is None:
-            self._tell("this agent is not among those that are ready")
+            self._report("this agent is not among those that are ready")
             return
         before = self._plan
         plan = self._plan = plan_for(own, peers, self._settings.pairs_per_zone_pair)
         self.latencies.zone = own.zone
         self.latencies.retain([peer.node for peer in (*plan.near, *plan.far)])
         self.latencies.keep_s = max(ROUNDS_KEPT * plan.round_s(self._settings.pace), LEAST_KEPT_S)
-        self._tell("")
+        self._report("")
         if plan != before:
             _log.info("measures", inside_zone=len(plan.near), between_zones=len(plan.far))
         if not before.pairs:
@@ -180,7 +180,7 @@ class NetperfAgent:
         else:
             self.latencies.put(peer, found, self._clock.now())
 
-    def _tell(self, error: str) -> None:
+    def _report(self, error: str) -> None:
         """Log once why the other agents are unknown, and once that they are known again."""
         if error != self._failed:
             self._failed = error

@@ -21,7 +21,7 @@ from operators.agents.netperf.links import SimulatedLinks
 from scheduler.base.clock import perf_s
 
 SESSIONS = 8
-STRANGERS = 64  # connections whose proof has not come yet
+MOST_UNVERIFIED = 64  # connections whose proof has not come yet
 SILENCE_S = 5.0
 GRACE_S = 2.0
 SESSION_S = 60.0
@@ -39,7 +39,7 @@ class NetperfResponder:
         self._links = links
         self._listener: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
-        self._strangers: set[asyncio.Task[None]] = set()
+        self._unverified: set[asyncio.Task[None]] = set()
         self._sessions: set[socket.socket] = set()
         self._streams = 0
         self._threads = ThreadPoolExecutor(SESSIONS, thread_name_prefix="netperf")
@@ -67,7 +67,7 @@ class NetperfResponder:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        tasks = [task for task in (self._accepting, *self._strangers) if task is not None]
+        tasks = [task for task in (self._accepting, *self._unverified) if task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -88,12 +88,12 @@ class NetperfResponder:
                 _log.warning("cannot accept", because=str(error))
                 await asyncio.sleep(1.0)
                 continue
-            if len(self._strangers) >= STRANGERS:
+            if len(self._unverified) >= MOST_UNVERIFIED:
                 connection.close()
                 continue
             task = asyncio.create_task(self._greet(connection))
-            self._strangers.add(task)
-            task.add_done_callback(self._strangers.discard)
+            self._unverified.add(task)
+            task.add_done_callback(self._unverified.discard)
 
     async def _greet(self, connection: socket.socket) -> None:
         """Authenticate a connection; pass it to a thread, or close it."""
@@ -129,13 +129,13 @@ class NetperfResponder:
         rest = await _exactly(connection, protocol.rest_of(head))
         await asyncio.to_thread(self._keys.refresh)
         hello, key = protocol.read_hello(head + rest, challenge, self._keys)
-        verdict = self._judge(hello)
+        verdict = self._verify(hello)
         await loop.sock_sendall(
             connection, protocol.answer(verdict, hello, challenge, self._keys, key)
         )
         return verdict, hello
 
-    def _judge(self, hello: protocol.Hello) -> protocol.KeyVerdict:
+    def _verify(self, hello: protocol.Hello) -> protocol.KeyVerdict:
         if hello.destination not in ("", self._node):
             return protocol.KeyVerdict.OTHER_NODE
         if hello.is_too_much:

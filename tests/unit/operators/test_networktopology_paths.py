@@ -11,7 +11,7 @@ import pytest
 
 from operators.networktopology import paths
 from operators.networktopology.measured import MeasuredNode, calculated, samples
-from operators.networktopology.paths import MOST_HERE, MOST_PLACES, NO_WAY, Network, closed
+from operators.networktopology.paths import MOST_HERE, MOST_PLACES, NO_PATH, Network, closed
 from operators.networktopology.readings import Reading
 from scheduler.objects.network import REGION_LABEL, ZONE_LABEL
 from scheduler.workers.jobs import KINDS
@@ -58,7 +58,7 @@ async def test_here_and_there_agree(seed: int, monkeypatch: pytest.MonkeyPatch):
     assert here is not None
     assert there is not None
     assert np.array_equal(here, there)
-    assert (here == NO_WAY).any() or seed
+    assert (here == NO_PATH).any() or seed
     assert ["shortest_paths"] == calculator.jobs
 
 

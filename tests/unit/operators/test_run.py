@@ -10,7 +10,7 @@ import pytest
 from operators.api import Connection
 from operators.health import OperatorsHealth
 from operators.kopflog import kopf_logs_redirected
-from operators.run import House, keep_running, restart_pause_s, run_operators
+from operators.run import OperatorInputs, keep_running, restart_pause_s, run_operators
 from operators.settings import OperatorsSettings
 from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters
@@ -41,7 +41,7 @@ class Setting:
         self.meters = Meters()
         self.clock = ManualClock(1000.0)
         self.health = OperatorsHealth(self.meters, self.clock)
-        self.house = House(
+        self.inputs = OperatorInputs(
             settings=OperatorsSettings(**settings),
             view=LiveView(Cluster()),
             connection=Connection(SilentServer(), SilentServer()),
@@ -62,10 +62,10 @@ class Setting:
 
 async def test_pauses_double_up_to_the_limit_and_are_spread():
     """Between half and the whole of 1, 2, 4 ... seconds, never above the limit."""
-    house = Setting(restart_limit_s=60.0).house
+    inputs = Setting(restart_limit_s=60.0).inputs
     for crashes in (1, 2, 5, 40, 10_000):
         whole = min(2.0 ** min(crashes - 1, 30), 60.0)
-        pauses = [restart_pause_s(crashes, house) for _ in range(50)]
+        pauses = [restart_pause_s(crashes, inputs) for _ in range(50)]
 
         assert all(whole / 2 <= pause <= whole for pause in pauses)
         assert len(set(pauses)) > 40
@@ -91,7 +91,7 @@ async def test_an_operator_that_crashes_starts_again():
         await asyncio.sleep(durations_s[len(began) - 1])
         raise ValueError(f"crash {len(began)}")
 
-    task = asyncio.create_task(keep_running(NAME, run, setting.house))
+    task = asyncio.create_task(keep_running(NAME, run, setting.inputs))
     await enough.wait()
     (record,) = setting.health.records.values()
     task.cancel()
@@ -122,7 +122,7 @@ async def test_an_operator_that_just_ends_is_started_again_too():
         if runs == 3:
             twice.set()
 
-    task = asyncio.create_task(keep_running(NAME, run, setting.house))
+    task = asyncio.create_task(keep_running(NAME, run, setting.inputs))
     await twice.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -135,9 +135,9 @@ async def test_an_operator_that_just_ends_is_started_again_too():
 async def test_without_an_api_server_it_is_down_and_goes_on():
     """The health check names the operator and the cause; cancellation ends it as healthy."""
     setting = Setting(enabled=(NAME, "nosuch"))
-    house = setting.house
+    inputs = setting.inputs
     task = asyncio.create_task(
-        run_operators(house.settings, house.view, house.connection, house.health, house.clock)
+        run_operators(inputs.settings, inputs.view, inputs.connection, inputs.health, inputs.clock)
     )
     await asyncio.sleep(300)
 

@@ -28,7 +28,7 @@ from operators.agents.netperf.asker import round_trips
 from operators.agents.netperf.latencies import REFUSED
 from operators.agents.netperf.peers import Peer
 from operators.agents.netperf.protocol import CHALLENGE_BYTES, Hello, ProbeMode, signed
-from operators.agents.netperf.responder import SESSIONS, STRANGERS, NetperfResponder
+from operators.agents.netperf.responder import MOST_UNVERIFIED, SESSIONS, NetperfResponder
 from scheduler.base.clock import RealClock
 from scheduler.base.meters import MetricSample
 from tests.apiserver import patience
@@ -154,7 +154,7 @@ async def test_a_node_that_is_not_there_is_a_reason(keys: Keys):
 
 async def test_strangers_are_bounded(responder: NetperfResponder, keys: Keys):
     """Connections without a proof fill their own list; beyond it they are closed at once."""
-    silent = [await asyncio.open_connection(HOST, responder.port) for _ in range(STRANGERS)]
+    silent = [await asyncio.open_connection(HOST, responder.port) for _ in range(MOST_UNVERIFIED)]
     for reader, _ in silent:
         assert len(await reader.readexactly(CHALLENGE_BYTES)) == CHALLENGE_BYTES
     reader, writer = await asyncio.open_connection(HOST, responder.port)
