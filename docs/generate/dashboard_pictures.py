@@ -31,7 +31,7 @@ from tests.monitoring.watched import pause, watched
 IMAGES = Path("docs/images")
 STEP_S = 2
 # Faults that fill the panels about them: (start, duration, fault), in seconds.
-TROUBLES = (
+FAULTS = (
     (4, 14, a_stranger_takes_a_zone),
     (20, 8, a_plugin_raises),
     (32, 10, the_solver_has_no_time),
@@ -70,9 +70,9 @@ async def main() -> None:
             await stack.enter_async_context(lived_in(one))
             await pause(11)
             start = clock.now()
-            for begins, lasts, trouble in TROUBLES:
+            for begins, lasts, fault in FAULTS:
                 await pause(max(0.0, start + begins - clock.now()))
-                async with trouble(one):
+                async with fault(one):
                     await pause(lasts)
             await pause(max(0.0, start + ALL_S - clock.now()))
             end = start + ALL_S

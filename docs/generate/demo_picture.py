@@ -31,11 +31,11 @@ async def draw() -> str:
     logs.configure(level="error")
     scenario = read_scenario(SCENARIO)
     scenario = replace(scenario, chapters=scenario.chapters[:CHAPTERS])
-    story = io.StringIO()
+    output = io.StringIO()
     async with stage(SCENARIO.parent / scenario.shape, SCENARIO.parent) as set_up:
-        await play(scenario, set_up, Show(Console(file=story, width=110)), 0.0)
+        await play(scenario, set_up, Show(Console(file=output, width=110)), 0.0)
         table = cluster_table(await set_up.nodes(), await set_up.pods())
-    lines = story.getvalue().splitlines()
+    lines = output.getvalue().splitlines()
     starts = [number for number, line in enumerate(lines) if line[:1].isdigit()]
     text = Text("\n".join(lines[starts[1] :]))
     text.highlight_regex(r"(?m)^\d\..*$", "bold")

@@ -123,11 +123,11 @@ async def take() -> None:
 
 
 async def _played(tab: Tab, scenario: Path, chapters: int, shots: tuple[Shot, ...]) -> None:
-    story = read_scenario(scenario)
-    story = replace(story, chapters=story.chapters[:chapters])
-    config = scenario.parent / story.config if story.config else None
-    async with stage(scenario.parent / story.shape, scenario.parent, config) as set_up:
-        await play(story, set_up, Show(Console(file=io.StringIO(), width=110)), 0.0)
+    loaded = read_scenario(scenario)
+    loaded = replace(loaded, chapters=loaded.chapters[:chapters])
+    config = scenario.parent / loaded.config if loaded.config else None
+    async with stage(scenario.parent / loaded.shape, scenario.parent, config) as set_up:
+        await play(loaded, set_up, Show(Console(file=io.StringIO(), width=110)), 0.0)
         wanted = options("", Ties.UID, None, details=False)
         known = setups(str(config) if config else "")
         past = HistoryView(set_up.history_log)

@@ -210,7 +210,7 @@ class Daemon:
     def announce(self, reason: str, what: str, *, is_warning: bool = False) -> None:
         """Write an event about this process, regarding its Lease; nothing without a Lease."""
         if self._election is not None:
-            self._election.tell(reason, f"reports: {what}", is_warning=is_warning)
+            self._election.record_event(reason, f"reports: {what}", is_warning=is_warning)
 
     async def until_newer(self, release: ServerRelease) -> None:
         """Wait until the API server has a newer release than the one that this daemon was built

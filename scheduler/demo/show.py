@@ -17,7 +17,7 @@ from scheduler.objects.pod import Pod
 ZONE = "topology.kubernetes.io/zone"
 RACK = "topology.trellis.dev/rack"
 MOST_COLUMNS = 4
-STORY_LINES = 12
+SHOWN_LINES = 12
 _COLOURS = ("cyan", "green", "magenta", "yellow", "blue", "red")
 
 
@@ -26,7 +26,7 @@ class Show:
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console(file=sys.stdout, highlight=False)
-        self._story: list[Text] = []
+        self._shown: list[Text] = []
         self._table: Table | None = None
         self._live: Live | None = None
 
@@ -42,24 +42,24 @@ class Show:
 
     def chapter(self, number: int, title: str) -> None:
         """Start a chapter."""
-        self._tell(Text(f"{number}. {title}", style="bold"))
+        self._append(Text(f"{number}. {title}", style="bold"))
 
     def say(self, text: str) -> None:
         """Print a text."""
-        self._tell(Text(f"   {text.strip()}"))
+        self._append(Text(f"   {text.strip()}"))
 
     def did(self, what: str, lines: Sequence[str] = ()) -> None:
         """Print an action on the cluster."""
         more = f" ({len(lines)} objects)" if lines else ""
-        self._tell(Text(f"   $ {what}{more}", style="cyan"))
+        self._append(Text(f"   $ {what}{more}", style="cyan"))
 
     def met(self, text: str) -> None:
         """Print that an expectation was met."""
-        self._tell(Text(f"   ✓ {text}", style="green"))
+        self._append(Text(f"   ✓ {text}", style="green"))
 
     def broken(self, text: str) -> None:
         """Print that an expectation was not met."""
-        self._tell(Text(f"   ✗ {text}", style="bold red"))
+        self._append(Text(f"   ✗ {text}", style="bold red"))
 
     def look(self, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
         """Draw the current cluster."""
@@ -67,8 +67,8 @@ class Show:
             self._table = cluster_table(nodes, pods)
             self._refresh()
 
-    def _tell(self, text: Text) -> None:
-        self._story.append(text)
+    def _append(self, text: Text) -> None:
+        self._shown.append(text)
         if self._live is None:
             self.console.print(text, soft_wrap=True)
         else:
@@ -77,8 +77,8 @@ class Show:
     def _refresh(self) -> None:
         if self._live is None:
             return
-        story = Panel(Group(*self._story[-STORY_LINES:]), title="trellis demo", border_style="dim")
-        parts = [story] if self._table is None else [self._table, story]
+        panel = Panel(Group(*self._shown[-SHOWN_LINES:]), title="trellis demo", border_style="dim")
+        parts = [panel] if self._table is None else [self._table, panel]
         self._live.update(Group(*parts))
 
 

@@ -61,7 +61,7 @@ class Election:
         self._has_predecessor = False
         self._is_leaving = asyncio.Event()
         self._awaited = ""
-        self._telling: set[asyncio.Task[Response]] = set()
+        self._event_writes: set[asyncio.Task[Response]] = set()
         self._status = meters.leader_election_master_status.labels(settings.name)
         self._status.set(0)
         self._won = meters.lease_transitions.labels(settings.name)
@@ -84,8 +84,8 @@ class Election:
                 return
             self._begin()
             if await self._hold():
-                self.tell(LEADER_ELECTION, "stopped leading")
-                await asyncio.gather(*self._telling, return_exceptions=True)
+                self.record_event(LEADER_ELECTION, "stopped leading")
+                await asyncio.gather(*self._event_writes, return_exceptions=True)
                 self._end()
                 if self._fence.may_be_late:
                     _log.warning("the lease runs out: a write that was sent may still be executed")
@@ -94,9 +94,9 @@ class Election:
         finally:
             if self.is_leader:
                 self._end()
-            for task in self._telling:
+            for task in self._event_writes:
                 task.cancel()
-            await asyncio.gather(*self._telling, return_exceptions=True)
+            await asyncio.gather(*self._event_writes, return_exceptions=True)
 
     def leave(self) -> None:
         """Release the lease for an immediate take-over; `run` then returns.
@@ -110,7 +110,7 @@ class Election:
         """Retry until this process has the lease; return False if `leave` is called before."""
         retry_s = self._settings.retry_s
         while not await self._try():
-            self._stand_by()
+            self._log_holder()
             delay = retry_s * (1 + JITTER * self._random.random())
             expires_in = self._record.expires_in_s(self._clock.now())
             if expires_in > 0:
@@ -120,7 +120,7 @@ class Election:
                 return False
         return True
 
-    def _stand_by(self) -> None:
+    def _log_holder(self) -> None:
         """Log the current holder, once for each holder."""
         holder = self._record.holder
         if holder and holder != self._awaited:
@@ -202,7 +202,7 @@ class Election:
         self._status.set(1)
         _log.info("became leader", lease=self._settings.name, identity=self._settings.identity)
         self._on_lead(self._has_predecessor)
-        self.tell(LEADER_ELECTION, "became leader")
+        self.record_event(LEADER_ELECTION, "became leader")
 
     def _end(self) -> None:
         self.is_leader = False
@@ -224,13 +224,13 @@ class Election:
             return False
         return True
 
-    def tell(self, reason: str, what: str, *, is_warning: bool = False) -> None:
+    def record_event(self, reason: str, what: str, *, is_warning: bool = False) -> None:
         """Write an event about the lease and this process, without waiting for it."""
         event = self._record.event(reason, what, self._clock.now(), is_warning=is_warning)
         path = f"/api/v1/namespaces/{self._settings.namespace}/events"
         task = asyncio.create_task(self._send("POST", path, event))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._event_writes.add(task)
+        task.add_done_callback(self._event_writes.discard)
 
     def _complain(self, action: str, response: Response) -> None:
         _log.warning(

@@ -95,7 +95,7 @@ class Lease:
         os.ftruncate(self._file, 0)
         return self
 
-    def tell(self, state: State) -> None:
+    def write_state(self, state: State) -> None:
         """Write the address of the sandbox; `status` shows it from now on."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, msgspec.json.encode(state), 0)

@@ -137,7 +137,7 @@ def application(
             rules.outcome(sources.meters),
             rules.limit(),
             rules.patience(),
-            rules.door(access),
+            rules.authorization(access),
         ],
         client_max_size=LARGEST_BODY_BYTES,
     )

@@ -45,8 +45,8 @@ class FeedReader:
         self._feed = feed
         self._waiting: deque[bytes] = deque()
         self._is_behind = True
-        self._news = asyncio.Event()
-        self._news.set()
+        self._has_event = asyncio.Event()
+        self._has_event.set()
 
     def put(self, event: bytes) -> None:
         """Add a patch; if too many wait, drop them all."""
@@ -55,18 +55,18 @@ class FeedReader:
             if len(self._waiting) > MOST_WAITING:
                 self._waiting.clear()
                 self._is_behind = True
-        self._news.set()
+        self._has_event.set()
 
     async def next(self) -> bytes:
         """Return the next event; the whole document for a reader that is new or fell behind."""
-        await self._news.wait()
+        await self._has_event.wait()
         if self._is_behind:
             self._is_behind = False
             event = self._feed.whole()
         else:
             event = self._waiting.popleft()
         if not self._waiting:
-            self._news.clear()
+            self._has_event.clear()
         return event
 
 

@@ -200,15 +200,15 @@ async def _hand_on(
     """Write the messages of a stream until one of `ending` is done."""
     with feed.reader() as reader:
         while not any(task.done() for task in ending):
-            news = asyncio.create_task(reader.next())
+            event = asyncio.create_task(reader.next())
             done, _ = await asyncio.wait(
-                {news, *ending}, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED
+                {event, *ending}, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED
             )
-            if news not in done:
-                news.cancel()
-                await asyncio.wait({news})
+            if event not in done:
+                event.cancel()
+                await asyncio.wait({event})
             # A comment keeps the connection open, and detects a disconnected reader.
-            await response.write(news.result() if news in done else b": here\n\n")
+            await response.write(event.result() if event in done else b": here\n\n")
 
 
 def _moment(request: web.Request) -> float | None:

@@ -47,9 +47,9 @@ class PageServer:
         self._certificate = certificate
         self._is_loopback = ipaddress.ip_address(address[0]).is_loopback
         self._routes = PageRoutes(entry(show, access, is_named=self._is_loopback))
-        door = _own_address if self._is_loopback else rules.door(access)
+        authorize = _own_address if self._is_loopback else rules.authorization(access)
         app = web.Application(
-            middlewares=[rules.outcome(meters), rules.limit(), rules.patience(), door]
+            middlewares=[rules.outcome(meters), rules.limit(), rules.patience(), authorize]
         )
         app.on_response_prepare.append(rules.tidy_headers)
         app.add_routes([web.get("/", to_the_page), web.get("/ui", to_the_page)])

@@ -77,7 +77,7 @@ def patience() -> Middleware:
     return rule
 
 
-def door(access: RequestAuthorizer) -> Middleware:
+def authorization(access: RequestAuthorizer) -> Middleware:
     """Reject requests that are not authorised."""
 
     @web.middleware

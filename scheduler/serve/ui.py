@@ -36,7 +36,7 @@ class PageSite:
         self._routes = PageRoutes(entry)
         self._key = secrets.token_urlsafe(24)
         self._hosts: frozenset[str] = frozenset()
-        app = web.Application(middlewares=[self._door])
+        app = web.Application(middlewares=[self._authorize])
         app.on_response_prepare.append(_add_headers)
         app.add_routes(self._routes.routes())
         self._runner = web.AppRunner(
@@ -68,7 +68,7 @@ class PageSite:
         await self._runner.cleanup()
 
     @web.middleware
-    async def _door(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+    async def _authorize(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         if request.headers.get("Host", "") not in self._hosts:
             return status_page(
                 421, "MisdirectedRequest", "this page is served under its own address"

@@ -54,12 +54,12 @@ class TreeUnit(msgspec.Struct, frozen=True, rename="camel"):
     nodes: int
     closed: int
     pods: int
-    room: dict[str, UnitCapacity]
+    capacity: dict[str, UnitCapacity] = msgspec.field(name="room")
     groups: dict[str, int]
     children: "tuple[TreeUnit, ...]" = ()
 
 
-class Way(msgspec.Struct, frozen=True, rename="camel"):
+class ListedPath(msgspec.Struct, frozen=True, rename="camel"):
     """A network path between two units, as listed in a NetworkTopology.
 
     `capacity` and `allocated` are quantities in bit/s, None where unknown.
@@ -198,7 +198,7 @@ def tree(
     return last.root
 
 
-def ways(snapshot: Snapshot) -> list[Way]:
+def listed_paths(snapshot: Snapshot) -> list[ListedPath]:
     """Return the paths that NetworkTopologies list: the user's tables, else the calculated ones."""
     found = []
     for kind, topology in snapshot.objects:
@@ -208,17 +208,17 @@ def ways(snapshot: Snapshot) -> list[Way]:
         for weights in topology.spec.weights or topology.status.weights:
             for level in weights.levels:
                 found += [
-                    Way(
+                    ListedPath(
                         f"{meta.namespace}/{meta.name} {weights.name}",
                         level.topology_key,
                         origin.origin,
-                        way.destination,
-                        way.network_cost,
-                        way.bandwidth_capacity,
-                        way.bandwidth_allocated,
+                        path.destination,
+                        path.network_cost,
+                        path.bandwidth_capacity,
+                        path.bandwidth_allocated,
                     )
                     for origin in level.origins
-                    for way in origin.paths
+                    for path in origin.paths
                 ]
     return found
 
@@ -260,17 +260,17 @@ def _sum(level: str, name: str, children: tuple[TreeUnit, ...]) -> TreeUnit:
     for child in children:
         if child.groups:
             groups.update(child.groups)
-        for resource, own in child.room.items():
+        for resource, own in child.capacity.items():
             requested[resource] = requested.get(resource, 0) + own.requested
             offered[resource] = offered.get(resource, 0) + own.allocatable
-    room = {name: UnitCapacity(requested[name], offered[name]) for name in requested}
+    capacity = {name: UnitCapacity(requested[name], offered[name]) for name in requested}
     return TreeUnit(
         level,
         name,
         sum(child.nodes for child in children),
         sum(child.closed for child in children),
         sum(child.pods for child in children),
-        room,
+        capacity,
         _in_name_order(groups),
         children,
     )
@@ -284,14 +284,16 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
         requested.update(pod_requests(pod, use_status=True))
         if group := group_name(pod):
             groups[group] += 1
-    room = {name: UnitCapacity(requested[name], offered[name]) for name in asked if name in offered}
+    capacity = {
+        name: UnitCapacity(requested[name], offered[name]) for name in asked if name in offered
+    }
     # Taints of an administrator dedicate a node to pods that tolerate them, such as GPU nodes.
     closed = node.spec.unschedulable or any(
         taint.effect in ("NoSchedule", "NoExecute") and taint.key.startswith(OF_NODE_STATE)
         for taint in node.spec.taints
     )
     return TreeUnit(
-        "node", node.metadata.name, 1, int(closed), len(pods), room, _in_name_order(groups)
+        "node", node.metadata.name, 1, int(closed), len(pods), capacity, _in_name_order(groups)
     )
 
 

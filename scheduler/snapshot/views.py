@@ -2,7 +2,7 @@
 
 Called by `trellis ui` after each read of the cluster. `units` is the tree of `tree.py` flattened,
 `pods` has the node of each pod or its pending reason, `measures` has further data about nodes,
-`ways` and `applications` are the network. A measurement is shown with its time, however old.
+`ways` (listed paths) and `applications` are the network. A measurement is shown with its time.
 Amounts are CPU in milli and whole units of everything else; times are seconds since the epoch.
 `merged` adds a user's trial objects to a snapshot.
 """
@@ -22,7 +22,15 @@ from scheduler.objects.pod import Pod
 from scheduler.objects.reports.nodemetric import NodeMetric
 from scheduler.objects.reports.numa import NodeResourceTopology, Zone
 from scheduler.snapshot.snapshot import Snapshot
-from scheduler.snapshot.tree import LastTree, TreeUnit, Way, group_name, levels_of, tree, ways
+from scheduler.snapshot.tree import (
+    LastTree,
+    ListedPath,
+    TreeUnit,
+    group_name,
+    levels_of,
+    listed_paths,
+    tree,
+)
 from scheduler.state.resources import amounts, pod_requests
 from scheduler.state.store import object_key
 
@@ -63,14 +71,14 @@ class DrawnView:
         """
         levels = levels_of(snapshot.nodes)
         units = self._units_of(tree(snapshot, levels, self._tree))
-        priced = ways(snapshot)
-        depth = _depth(levels, {way.level for way in priced})
+        priced = listed_paths(snapshot)
+        depth = _depth(levels, {path.level for path in priced})
         return {
             "about": {"about": {"at": now, "notices": list(notices)}},
             "units": units,
             "pods": self._pods_of(snapshot),
             "measures": measures(snapshot, self._measured),
-            "ways": dict(map(_way, priced)),
+            "ways": dict(map(_path, priced)),
             "applications": dict(_applications(snapshot, units, depth)),
         }
 
@@ -138,7 +146,7 @@ def _unit(unit: TreeUnit, key: str) -> dict[str, Any]:
         "nodes": unit.nodes,
         "closed": unit.closed,
         "pods": unit.pods,
-        "room": {name: [room.requested, room.allocatable] for name, room in unit.room.items()},
+        "room": {name: [room.requested, room.allocatable] for name, room in unit.capacity.items()},
         "groups": unit.groups,
     }
 
@@ -148,17 +156,17 @@ def _depth(levels: Sequence[str], priced: Collection[str]) -> int:
     return max((at for at, level in enumerate(levels) if level in priced), default=0)
 
 
-def _way(way: Way) -> tuple[str, dict[str, Any]]:
+def _path(path: ListedPath) -> tuple[str, dict[str, Any]]:
     return (
-        f"{way.topology} {way.level} {way.origin} {way.destination}",
+        f"{path.topology} {path.level} {path.origin} {path.destination}",
         {
-            "topology": way.topology,
-            "level": way.level,
-            "origin": way.origin,
-            "destination": way.destination,
-            "cost": way.cost,
-            "capacity": way.capacity,
-            "allocated": way.allocated,
+            "topology": path.topology,
+            "level": path.level,
+            "origin": path.origin,
+            "destination": path.destination,
+            "cost": path.cost,
+            "capacity": path.capacity,
+            "allocated": path.allocated,
         },
     )
 

@@ -9,7 +9,7 @@ from tests.house.source import name_of, python_files, tree_of
 TABLE = {reason for when in reasons.EVENTS.values() for reason in when}
 # The functions that write events, and which of their arguments is the reason.
 WRITERS = {
-    "_record": 2, "node_event": 2, "node_warning": 2, "announce": 0, "tell": 0, "event": 3,
+    "_record": 2, "node_event": 2, "node_warning": 2, "announce": 0, "record_event": 0, "event": 3,
     "PodEvent": 0,
 }  # fmt: skip
 # The same word with another meaning.

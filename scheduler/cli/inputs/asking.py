@@ -141,14 +141,14 @@ def setups(config: str, access: ClusterOptions | None = None) -> Setups:
     from scheduler.cli.inputs.running import running_setup
 
     found, notice = running_setup(access, known)
-    tell([f"notice: {notice}"] * bool(notice))
+    print_stderr([f"notice: {notice}"] * bool(notice))
     return Setups(known, found)
 
 
 def read_setup(config: str, known: Registry) -> Setup:
     """Read a configuration file."""
     loaded = load_or_report_all(read_text(config), file=shown(config), registry=known)
-    tell(f"notice: {notice}" for notice in loaded.notices)
+    print_stderr(f"notice: {notice}" for notice in loaded.notices)
     return Setup(loaded, known)
 
 
@@ -174,11 +174,11 @@ def taken_at(wanted: AnswerOptions, seen: SeenCluster) -> AnswerOptions:
     """Print which parts of the cluster could not be read; return the options with the cluster's
     time unless another is set.
     """
-    tell(f"notice: {notice}" for notice in seen.notices)
+    print_stderr(f"notice: {notice}" for notice in seen.notices)
     return replace(wanted, now=seen.now) if wanted.now is None else wanted
 
 
-def tell(lines: Iterable[str]) -> None:
+def print_stderr(lines: Iterable[str]) -> None:
     """Print lines on stderr."""
     for line in lines:
         print(line, file=sys.stderr)

@@ -65,10 +65,12 @@ async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader
     """
     within = f"/namespaces/{quote(namespace, safe='')}" if namespace else ""
     path = f"/apis/coordination.k8s.io/v1{within}/leases?fieldSelector="
-    found = await _held(cluster, f"{path}metadata.name%3D{LEASE}", timeout_s)
+    found = await _leases_at(cluster, f"{path}metadata.name%3D{LEASE}", timeout_s)
     if not found:
         # Without the Leases of kubelets, one for each node.
-        every = await _held(cluster, f"{path}metadata.namespace%21%3Dkube-node-lease", timeout_s)
+        every = await _leases_at(
+            cluster, f"{path}metadata.namespace%21%3Dkube-node-lease", timeout_s
+        )
         found = [one for one in every if VERSION in one.metadata.annotations]
     if not found:
         raise InputError("no daemon leads: start one (trellis run)")
@@ -89,7 +91,7 @@ async def leader(cluster: ApiClient, namespace: str, timeout_s: float) -> Leader
     )
 
 
-async def _held(cluster: ApiClient, path: str, timeout_s: float) -> list[_Lease]:
+async def _leases_at(cluster: ApiClient, path: str, timeout_s: float) -> list[_Lease]:
     """Return the Leases with a holder."""
     answer = await cluster.request("GET", path, timeout_s=timeout_s)
     if not answer.ok:

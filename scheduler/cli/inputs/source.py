@@ -98,7 +98,7 @@ def chosen_pod(snapshot: Snapshot, target: Target) -> Pod:
         bound = sum(1 for pod in running if pod.spec.node_name)
         text = f"{target.name} has {len(pods)} pods, {bound} on nodes"
         text += f", {len(pods) - len(running)} ended" if len(running) < len(pods) else ""
-        asking.tell([f"notice: {text}; this is {chosen.key}"])
+        asking.print_stderr([f"notice: {text}; this is {chosen.key}"])
     return chosen
 
 
@@ -108,7 +108,7 @@ def given_pod(snapshot: Snapshot) -> Pod:
     if not given:
         raise InputError("gives no pod that waits; name one: NAME or TYPE/NAME", where="-f")
     if len(given) > 1:
-        asking.tell([f"notice: {len(given)} pods are given; this is {given[0].key}"])
+        asking.print_stderr([f"notice: {len(given)} pods are given; this is {given[0].key}"])
     return given[0]
 
 

@@ -137,12 +137,12 @@ class Decoder:
         try:
             line = self._line.decode(data)
         except msgspec.MsgspecError:
-            return self._odd_line(data)
+            return self._other_line(data)
         if line.type in VERBS:
             if self._keep is not None and line.type != DELETED:
                 self._keep(bytes(_raw_line.decode(data).object))
             return Watched(self._kind.kind, line.type, line.object)
-        return self._odd_line(data)
+        return self._other_line(data)
 
     def _page_one_by_one(self, data: bytes) -> tuple[_RawItems, list[Any]]:
         try:
@@ -152,7 +152,7 @@ class Decoder:
         found = (self._one(bytes(item)) for item in page.items or ())
         return page, [obj for obj in found if obj is not None]
 
-    def _odd_line(self, data: bytes) -> Line:
+    def _other_line(self, data: bytes) -> Line:
         try:
             line = _raw_line.decode(data)
         except msgspec.MsgspecError as error:

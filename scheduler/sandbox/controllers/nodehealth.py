@@ -42,7 +42,7 @@ class NodeHealth:
         self.work_queue = WorkQueue()
         self._store = store
         self._grace_s = grace_s
-        self._heard: dict[str, float] = {}
+        self._heartbeats: dict[str, float] = {}
         self.work_queue.add_at(_CHECK, store.clock.now() + _CHECK_EVERY_S)
 
     def interests(self) -> list[Interest]:
@@ -52,7 +52,7 @@ class NodeHealth:
     def act(self, key: str, now: float) -> None:
         """Find nodes without renewals, or update the taints of one node."""
         if key == _CHECK:
-            for name in self._heard:
+            for name in self._heartbeats:
                 if self._is_silent(name, now):
                     self.work_queue.add(name)
             self.work_queue.add_at(_CHECK, now + _CHECK_EVERY_S)
@@ -68,17 +68,17 @@ class NodeHealth:
     def _observe_node(self, change: StoreChange) -> None:
         name = change.stored.name
         if change.type == DELETED:
-            self._heard.pop(name, None)
+            self._heartbeats.pop(name, None)
             return
         self.work_queue.add(name)
 
     def _observe_lease(self, change: StoreChange) -> None:
         if change.type != DELETED and change.stored.namespace == LEASE_NAMESPACE:
-            self._heard[change.stored.name] = self._store.clock.now()
+            self._heartbeats[change.stored.name] = self._store.clock.now()
 
     def _is_silent(self, name: str, now: float) -> bool:
         # A node that never had a lease is ignored: its kubelet may be elsewhere.
-        return now - self._heard.get(name, now) > self._grace_s
+        return now - self._heartbeats.get(name, now) > self._grace_s
 
     def _lose(self, name: str, node: Object) -> None:
         """Mark a node without renewals: its conditions become Unknown, its pods unready."""

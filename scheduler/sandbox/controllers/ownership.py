@@ -6,7 +6,7 @@ Nothing here writes.
 
 from scheduler.controlplane.objects import controller_of, controller_reference
 from scheduler.sandbox.api.status import Object
-from scheduler.sandbox.controllers.workqueue import Hear, WorkQueue
+from scheduler.sandbox.controllers.workqueue import ChangeHandler, WorkQueue
 from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.store.collection import DELETED, StoreChange, Stored
 from scheduler.sandbox.store.store import ObjectStore
@@ -42,7 +42,7 @@ def is_deleted(obj: Object) -> bool:
     return "deletionTimestamp" in obj["metadata"]
 
 
-def enqueue_self(work_queue: WorkQueue) -> Hear:
+def enqueue_self(work_queue: WorkQueue) -> ChangeHandler:
     """Enqueue every changed object, unless only its status changed."""
 
     def observe(change: StoreChange) -> None:
@@ -52,7 +52,7 @@ def enqueue_self(work_queue: WorkQueue) -> Hear:
     return observe
 
 
-def enqueue_owner(work_queue: WorkQueue, kind: str) -> Hear:
+def enqueue_owner(work_queue: WorkQueue, kind: str) -> ChangeHandler:
     """Enqueue the controller of every changed object, if it is of this kind."""
 
     def observe(change: StoreChange) -> None:

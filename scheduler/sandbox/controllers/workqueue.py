@@ -19,8 +19,8 @@ from scheduler.sandbox.kinds.kinds import Resource
 from scheduler.sandbox.store.collection import ADDED, StoreChange
 from scheduler.sandbox.store.store import ObjectStore
 
-Hear: TypeAlias = Callable[[StoreChange], None]
-Interest: TypeAlias = tuple[Resource, Hear]
+ChangeHandler: TypeAlias = Callable[[StoreChange], None]
+Interest: TypeAlias = tuple[Resource, ChangeHandler]
 
 _SLICE_S: Final = 0.005
 _ROUND: Final = 500
@@ -130,7 +130,7 @@ class ControllerLoop:
         self._controllers = tuple(controllers)
         self._strict = strict
         self._woken = asyncio.Event()
-        self._hears: dict[str, list[Hear]] = {}
+        self._handlers: dict[str, list[ChangeHandler]] = {}
         self._paced = False
         self._at = 0
         self._left = _ROUND
@@ -139,7 +139,7 @@ class ControllerLoop:
         for controller in self._controllers:
             for resource, observe in controller.interests():
                 resources[resource.storage] = resource
-                self._hears.setdefault(resource.storage, []).append(observe)
+                self._handlers.setdefault(resource.storage, []).append(observe)
         store.listen(self._observe)
         for resource in resources.values():
             for stored in store.list(resource):
@@ -209,10 +209,10 @@ class ControllerLoop:
 
     def close(self) -> None:
         """Stop observing."""
-        self._hears = {}
+        self._handlers = {}
 
     def _observe(self, resource: Resource, change: StoreChange) -> None:
-        hears = self._hears.get(resource.storage)
+        hears = self._handlers.get(resource.storage)
         if hears is None:
             return
         for observe in hears:

@@ -12,7 +12,7 @@ import yaml
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import ConvertFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs.asking import tell
+from scheduler.cli.inputs.asking import print_stderr
 from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
 from scheduler.convert.conversion import convert_all
 from scheduler.snapshot.documents import SourceFile, items_of
@@ -25,7 +25,7 @@ def convert(flags: ConvertFlags) -> int:
     items = [one for name in manifest_files(flags.filename) for one in _of_file(name)]
     found = []
     for (_, where), done in zip(items, convert_all(items), strict=True):
-        tell(f"{where}: {change}" for change in done.changes)
+        print_stderr(f"{where}: {change}" for change in done.changes)
         if done.object is not None:
             found.append(done.object)
     if flags.output is Output.JSON:

@@ -20,7 +20,7 @@ from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.cli.commands import BundleFlags
-from scheduler.cli.inputs.asking import tell
+from scheduler.cli.inputs.asking import print_stderr
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.past import fetch
 from scheduler.cli.output.hashing import NameTable
@@ -75,7 +75,9 @@ def support_bundle(flags: BundleFlags) -> int:
     contents = dict(_contents(responses, hash_names=flags.hash_names))
     contents["bundle.json"] = msgspec.json.encode(_about(missing, hash_names=flags.hash_names))
     _write(flags.file, contents)
-    tell([f"{flags.file}: {len(contents)} files", *(f"left out: {line}" for line in missing)])
+    print_stderr(
+        [f"{flags.file}: {len(contents)} files", *(f"left out: {line}" for line in missing)]
+    )
     return 1 if missing else 0
 
 

@@ -158,7 +158,7 @@ def _show(
     otherwise: Sequence[TextTable] = (),
 ) -> None:
     """Print an explanation, or `otherwise` if it has no verdicts on nodes."""
-    asking.tell(f"notice: {notice}" for notice in notices)
+    asking.print_stderr(f"notice: {notice}" for notice in notices)
     if not asking.is_shown(found, flags.output, (found.node,) if found.node else ()):
         print(*lines, sep="\n")
         wide, one_node = flags.output is Output.WIDE, bool(flags.node)

@@ -110,7 +110,7 @@ def _show(
             known = kind if kind_called(kind) == GROUP else GROUP.lower()
             print(f"{known}/{one.namespace}/{one.name}")
     elif not listed:
-        asking.tell(["no group waits" if flags.failed else "no groups"])
+        asking.print_stderr(["no group waits" if flags.failed else "no groups"])
     elif is_one:
         for one in listed:
             print(*_lines(one, racks), sep="\n")

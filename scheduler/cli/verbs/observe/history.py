@@ -11,7 +11,7 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import HistoryFlags
 from scheduler.cli.flags import DaemonFlags, Output
-from scheduler.cli.inputs.asking import be_quick, is_shown, items_in, show_tables, tell
+from scheduler.cli.inputs.asking import be_quick, is_shown, items_in, print_stderr, show_tables
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.logged import LogView
 from scheduler.cli.inputs.past import NAMESPACE, request
@@ -33,7 +33,7 @@ def history(flags: HistoryFlags) -> int:
             raise InputError("--decision-log asks a file; it goes without a daemon")
         be_quick()
         past = LogView(flags.decision_log)
-        tell(f"notice: {notice}" for notice in past.notices)
+        print_stderr(f"notice: {notice}" for notice in past.notices)
         found = found_in(past.attempts(), target.namespace or "default", target.name)
     else:
         name, access = pod_of(target, cluster_options(flags.cluster, target.namespace))
@@ -64,7 +64,7 @@ def _target(flags: HistoryFlags) -> Target:
 def _show(found: History, output: Output) -> None:
     if not found.attempts and output not in (Output.JSON, Output.YAML):
         since = f" since {found.kept_since}" if found.kept_since else ""
-        tell([f"no attempt at {found.namespace}/{found.name} is known{since}"])
+        print_stderr([f"no attempt at {found.namespace}/{found.name} is known{since}"])
     elif not is_shown(found, output, (one.node or "" for one in found.attempts)):
         titles = ["attempt", "at", "node", "nodes that fit", "why"]
         show_tables([TextTable(titles, [_row(one) for one in found.attempts])], output)

@@ -123,7 +123,7 @@ def _show(listed: Sequence[QueueEntry], now: float, output: Output) -> None:
     if asking.is_shown(record, output, (f"{one.namespace}/{one.name}" for one in listed)):
         return
     if not listed:
-        asking.tell(["no pod waits"])
+        asking.print_stderr(["no pod waits"])
         return
     is_wide = output is Output.WIDE
     titles = ["#", "namespace", "name", "pods", "priority", "age", "asks"]

@@ -16,7 +16,7 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import SnapshotFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs.asking import be_quick, tell
+from scheduler.cli.inputs.asking import be_quick, print_stderr
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
 from scheduler.cli.inputs.live import look
@@ -49,7 +49,7 @@ def snapshot(flags: SnapshotFlags) -> None:
         access = cluster_options(flags.cluster)
         seen = look(access, (*READ, *DERIVABLE), found.take, if_served=DERIVABLE)
         found.version = seen.version
-        tell(f"notice: {notice}" for notice in seen.notices)
+        print_stderr(f"notice: {notice}" for notice in seen.notices)
     if flags.anonymize:
         found.anonymize()
     annotations = {RELEASE_ANNOTATION: found.version} if found.version else {}
@@ -97,7 +97,7 @@ class _Export:
         if len(hidden) < len(self.objects):
             count = len(self.objects) - len(hidden)
             left_out = f"{count} ConfigMaps of groups and trees, whose text contains names"
-            tell([f"notice: left out: {left_out}"])
+            print_stderr([f"notice: left out: {left_out}"])
         hiding = Anonymizer()
         hiding.learn(hidden)
         self.objects = [hiding.renamed(obj) for obj in hidden]

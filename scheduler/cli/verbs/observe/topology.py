@@ -15,7 +15,14 @@ from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.text import natural
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs.asking import options, read_cluster, read_files, setups, show_tables, tell
+from scheduler.cli.inputs.asking import (
+    options,
+    print_stderr,
+    read_cluster,
+    read_files,
+    setups,
+    show_tables,
+)
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.output.amounts import amount
 from scheduler.cli.output.printing import TableColumn, show, show_document
@@ -42,15 +49,15 @@ from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.stage import Setup
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
 from scheduler.snapshot.tree import (
+    ListedPath,
     NamedTree,
     TreeUnit,
-    Way,
     hyper_tree,
     levels_of,
+    listed_paths,
     named_trees,
     preset_label,
     tree,
-    ways,
 )
 from scheduler.state.cluster import Cluster
 
@@ -134,7 +141,7 @@ def _as_configured(
     labels = [preset_label(snapshot.nodes, one) or one for one in args.topology_labels]
     carried = list(levels_of(snapshot.nodes, labels)) if labels else []
     missing = [one for one in labels if one not in carried]
-    tell(
+    print_stderr(
         [f"notice: no node carries {', '.join(missing)} (topologyLabels of {GROUPS})"]
         * bool(missing)
     )
@@ -153,7 +160,7 @@ def _show_tree(snapshot: Snapshot, flags: TopologyFlags) -> None:
         )
     trees = {one.name: one for one in named_trees(snapshot)}
     if name == hypernodes.NAME and name not in trees:
-        _tell_fault(snapshot)
+        _print_fault(snapshot)
     if name and name not in trees:
         there = ", ".join(trees) or "none"
         raise InputError(
@@ -163,7 +170,7 @@ def _show_tree(snapshot: Snapshot, flags: TopologyFlags) -> None:
             where="--tree",
         )
     root = tree(snapshot, levels_of(snapshot.nodes, wanted), named=trees.get(name))
-    between = ways(snapshot)
+    between = listed_paths(snapshot)
     if output in (Output.JSON, Output.YAML):
         named = [
             {"name": one.name, "source": one.source, "levels": one.levels} for one in trees.values()
@@ -183,7 +190,7 @@ def _show_tree(snapshot: Snapshot, flags: TopologyFlags) -> None:
             show_tables([_trees_table(trees.values())])
 
 
-def _tell_fault(snapshot: Snapshot) -> None:
+def _print_fault(snapshot: Snapshot) -> None:
     try:
         hyper_tree(snapshot)
     except ObjectError as error:
@@ -220,21 +227,21 @@ def _tree_table(root: TreeUnit, *, with_nodes: bool, is_wide: bool) -> TextTable
                 if unit.level != "node"
                 else "unschedulable" * unit.closed,
                 f"{unit.pods:,}",
-                *(_capacity_cell(unit, name) for name in root.room),
+                *(_capacity_cell(unit, name) for name in root.capacity),
                 _groups(unit.groups, is_wide=is_wide),
             ]
         )
-    titles = ["unit", "level", "nodes", "pods", *root.room, "groups"]
+    titles = ["unit", "level", "nodes", "pods", *root.capacity, "groups"]
     return TextTable(titles, rows, optional=("groups", "level", "memory", "cpu"))
 
 
 def _capacity_cell(unit: TreeUnit, name: str) -> str:
     """Return requested and allocatable amount as `12 of 48`."""
-    room = unit.room.get(name)
-    if room is None:
+    capacity = unit.capacity.get(name)
+    if capacity is None:
         return ""
     scale = 1000 if name == "cpu" else 1
-    parts = (amount(name, part / scale) for part in (room.requested, room.allocatable))
+    parts = (amount(name, part / scale) for part in (capacity.requested, capacity.allocatable))
     return " of ".join(parts)
 
 
@@ -245,17 +252,20 @@ def _groups(groups: Mapping[str, int], *, is_wide: bool) -> str:
     return ", ".join(f"{name} {count}" for name, count in groups.items())
 
 
-def _links_table(between: list[Way]) -> TextTable:
+def _links_table(between: list[ListedPath]) -> TextTable:
     titles = ["network", "level", "from", "to", "cost", "capacity", "allocated"]
     rows = [
         [
-            way.topology,
-            way.level.rpartition("/")[2],
-            way.origin,
-            way.destination,
-            *("" if one is None else str(one) for one in (way.cost, way.capacity, way.allocated)),
+            path.topology,
+            path.level.rpartition("/")[2],
+            path.origin,
+            path.destination,
+            *(
+                "" if one is None else str(one)
+                for one in (path.cost, path.capacity, path.allocated)
+            ),
         ]
-        for way in between
+        for path in between
     ]
     return TextTable(titles, rows)
 

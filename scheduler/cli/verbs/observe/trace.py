@@ -32,7 +32,7 @@ def trace(flags: TraceFlags) -> int:
     for line in recorder.lines():
         sys.stdout.buffer.write(line)
         number += 1
-    asking.tell([f"{number} objects"])
+    asking.print_stderr([f"{number} objects"])
     return 0
 
 
@@ -47,7 +47,7 @@ def _watched(flags: TraceFlags) -> TraceRecorder:
 
     def on_listed(missing: list[str]) -> None:
         until = f"for {flags.length}" if flags.length else "until Ctrl-C"
-        asking.tell([*(f"notice: without {one}" for one in missing), f"watching {until}"])
+        asking.print_stderr([*(f"notice: without {one}" for one in missing), f"watching {until}"])
 
     record_live(access, recorder, length_s, on_listed)
     return recorder
@@ -63,7 +63,7 @@ def _logged(file: str) -> TraceRecorder:
             recorder = TraceRecorder({one.scheduler_name for one in configuration(header).profiles})
             for number, line in enumerate(lines, 2):
                 if not line.endswith(b"\n"):
-                    asking.tell(["notice: the last line is cut off and was left out"])
+                    asking.print_stderr(["notice: the last line is cut off and was left out"])
                     break
                 turn = decode_step(line, where=f"{file}:{number}")
                 recorder.take(turn.now, turn.events, awaited(turn))

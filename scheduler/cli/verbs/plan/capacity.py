@@ -60,20 +60,20 @@ def capacity(flags: CapacityFlags) -> int:
     moves = AfterMoves()
     seen = _with_shape(flags, source, wanted, setup, moves)
     snapshot, wanted = seen.snapshot, seen.options
-    asking.tell(f"notice: {notice}" for notice in snapshot.notices)
+    asking.print_stderr(f"notice: {notice}" for notice in snapshot.notices)
     changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
     if nodes.offer_nodes:
         number = 1 if want is None else want
-        judge = capacity_for(number, setup, wanted, changes)
+        check = capacity_for(number, setup, wanted, changes)
         most = number * len(shape_of(snapshot).pods)
         offers = read_offers(nodes.offer_nodes, snapshot, models)
         with progress("trying the nodes on offer"):
-            best = cheapest(snapshot, offers, judge, most)
+            best = cheapest(snapshot, offers, check, most)
         return asking.show_offers(best, output)
     most = next((one for one in (want, flags.limit) if one is not None), DEFAULT_LIMIT)
     with progress("placing copies"):
         found = count(snapshot, setup, most, wanted, changes)
-    asking.tell(f"notice: {notice}" for notice in found.notices or ())
+    asking.print_stderr(f"notice: {notice}" for notice in found.notices or ())
     if not asking.is_shown(found, output, (node.name for node in found.nodes)):
         print(headline(found, AskedShape(*flags.shape)))
         if found.nodes:

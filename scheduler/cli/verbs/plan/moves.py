@@ -71,7 +71,7 @@ def moves(flags: MovesFlags) -> int:
     else:
         snapshot, home, wanted = _read_live(access, flags, facts, wanted, setup)
     snapshot = with_derived_groups(snapshot, setup.loaded)
-    asking.tell(f"notice: {notice}" for notice in snapshot.notices)
+    asking.print_stderr(f"notice: {notice}" for notice in snapshot.notices)
     goal = _goal(flags, snapshot, flags.namespace or home)
     if isinstance(goal, CapacityGoal):
         given = snapshot.given
@@ -84,7 +84,7 @@ def moves(flags: MovesFlags) -> int:
         raise InputError("a MovePlan has no goal for copies of a shape", where="--capacity")
     report = find_moves(snapshot, facts, setup, goal, _options(flags), wanted)
     if flags.output is MovesForm.MOVEPLAN:
-        asking.tell(headlines(report))
+        asking.print_stderr(headlines(report))
         show_document(move_plan(goal, flags), Output.YAML)
     else:
         _show(report, flags.output, snapshot, setup, wanted)
@@ -209,7 +209,7 @@ def _show(
         return
     if asking.is_shown(report, Output(form), (f"{one.pod} {one.target}" for one in report.moves)):
         return
-    asking.tell(f"notice: {notice}" for notice in report.notices)
+    asking.print_stderr(f"notice: {notice}" for notice in report.notices)
     print(*headlines(report), sep="\n")
     tables = list(_tables(report, wide=form is MovesForm.WIDE))
     if tables:

@@ -23,11 +23,11 @@ def replay(flags: ReplayFlags) -> int:
     if flags.as_json:
         print(msgspec.json.encode(result).decode())
     else:
-        _tell(result, file)
+        _print_result(result, file)
     return 0 if result.is_same else 1
 
 
-def _tell(result: ReplayResult, file: str) -> None:
+def _print_result(result: ReplayResult, file: str) -> None:
     words = f"{result.turns} turns, {result.events} events, {result.binds} binds"
     if result.difference is None:
         end = "" if result.is_complete else "; the last line is cut off and was left out"

@@ -103,15 +103,17 @@ def simulate(flags: SimulateFlags) -> int:
         return asking.show_offers(best, Output(form))
     output = Output(form)
     stage = staged(snapshot, setup, wanted)
-    asking.tell(f"notice: {notice}" for notice in stage.notices)
+    asking.print_stderr(f"notice: {notice}" for notice in stage.notices)
     with progress("placing the pods that wait"):
         simulation = simulate_stage(stage, wanted)
     names = (f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node)
     if not asking.is_shown(simulation, output, names):
         asking.show_tables(_tables(simulation, snapshot, output), output)
-        asking.tell([summary_line(simulation)])
+        asking.print_stderr([summary_line(simulation)])
         if not simulation.fits and not any(nodes):
-            asking.tell(_after_moves(simulation, snapshot, moves, setup, wanted, source.files))
+            asking.print_stderr(
+                _after_moves(simulation, snapshot, moves, setup, wanted, source.files)
+            )
     if not simulation.fits:
         return asking.EXIT_DOES_NOT_FIT
     return 0 if simulation.is_proven else asking.EXIT_UNPROVEN
@@ -163,20 +165,20 @@ def _request(
 
     chosen = next((one for one in best.offers if one.nodes is not None), None)
     if chosen is None or chosen.nodes is None:
-        asking.tell([offers_line(best)])
+        asking.print_stderr([offers_line(best)])
         return 0 if best.solves else asking.EXIT_DOES_NOT_FIT
     model = next(one.node for one in offers if one.name == chosen.node)
     made = provisioning_requests(
         snapshot, model, chosen.nodes, setup, wanted, as_buffers=as_buffers
     )
     print(yaml.safe_dump_all(made, sort_keys=False, default_flow_style=False), end="")
-    asking.tell([offers_line(best)])
+    asking.print_stderr([offers_line(best)])
     return 0
 
 
 def _tables(simulation: Simulation, snapshot: Snapshot, output: Output) -> list[TextTable]:
     if not simulation.pods:
-        asking.tell(["no pod waits"])
+        asking.print_stderr(["no pod waits"])
         return []
     placed = {pod.key: pod for pod in (*snapshot.unbound, *snapshot.bound)}
     shown = [placed[pod.key] for pod in simulation.pods if pod.key in placed]
@@ -215,12 +217,12 @@ def _compare(
 
         one = side(shown(config) if config else "the default configuration", snapshot, before)
         print(html(one, side(shown(against), snapshot, after)), end="")
-        asking.tell([diff_line(found)])
+        asking.print_stderr([diff_line(found)])
         return 0 if found.is_same else EXIT_DIFFERS
     if not asking.is_shown(found, Output(form), (pod.key for pod in found.pods)):
         if found.pods:
             asking.show_tables([diff_table(found)])
-        asking.tell([diff_line(found)])
+        asking.print_stderr([diff_line(found)])
     return 0 if found.is_same else EXIT_DIFFERS
 
 

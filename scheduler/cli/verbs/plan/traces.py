@@ -45,11 +45,11 @@ def play_trace(flags: SimulateFlags, snapshot: Snapshot, wanted: AnswerOptions) 
         from scheduler.cli.output.tracepage import html
 
         print(html(found), end="")
-        asking.tell(_line(summary) for summary in found.values())
+        asking.print_stderr(_line(summary) for summary in found.values())
     else:
         _show(found, Output(flags.output))
     if not all(one.complete for one in found.values()):
-        asking.tell(["stopped: the figures cover the trace up to here"])
+        asking.print_stderr(["stopped: the figures cover the trace up to here"])
         return EXIT_STOPPED
     return 0 if not any(one.never_bound for one in found.values()) else asking.EXIT_DOES_NOT_FIT
 
@@ -101,7 +101,7 @@ def _show(found: dict[str, TraceSummary], output: Output) -> None:
         return
     for title, summary in found.items():
         asking.show_tables(_tables(title, summary))
-        asking.tell([_line(summary)])
+        asking.print_stderr([_line(summary)])
 
 
 def _line(summary: TraceSummary) -> str:

@@ -143,7 +143,7 @@ async def _run(
 
 def _announce(lease: detached.Lease, name: str, started: "Sandbox", nodes: int) -> None:
     path = str(started.kubeconfig_path.absolute())
-    lease.tell(
+    lease.write_state(
         detached.State(
             name=name,
             pid=os.getpid(),

@@ -23,7 +23,14 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.commands import UiFlags
 from scheduler.cli.inputs.access import ClusterOptions
-from scheduler.cli.inputs.asking import be_quick, listed_kinds, options, read_files, setups, tell
+from scheduler.cli.inputs.asking import (
+    be_quick,
+    listed_kinds,
+    options,
+    print_stderr,
+    read_files,
+    setups,
+)
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import leader
 from scheduler.cli.inputs.live import connect, survey
@@ -237,7 +244,7 @@ async def live_page(
     work = Work(known, wanted, past, await _origin(client, access))
     try:
         for notice in await _look(work, client, access):
-            tell([f"notice: {notice}"])
+            print_stderr([f"notice: {notice}"])
         page = PageSite(work.feed, work.answers)
         address = await page.start(port)
         following = asyncio.create_task(_follow(work, client, access), name="page-follow")

@@ -56,7 +56,7 @@ class DaemonSets:
         owner = stored.obj
         revision = revisions.newest(self._store, DAEMONSETS, owner)
         on_node = self._pods_by_node(owner)
-        wanted, allowed = self._judge(key, owner)
+        wanted, allowed = self._evaluate(key, owner)
         if not is_deleted(owner):
             refusal = self._step(key, owner, on_node, wanted, allowed, revision)
             self._replace(owner, on_node, wanted, revision, now)
@@ -83,7 +83,7 @@ class DaemonSets:
             found[target_of(pod.obj)].append(pod)
         return found
 
-    def _judge(self, key: str, owner: Object) -> tuple[list[str], set[str]]:
+    def _evaluate(self, key: str, owner: Object) -> tuple[list[str], set[str]]:
         """Return the nodes that need a pod, and the nodes where an existing pod may stay."""
         existing = self._verdicts.setdefault(key, {})
         generation = owner["metadata"].get("generation", 1)
