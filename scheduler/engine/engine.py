@@ -27,7 +27,7 @@ from scheduler.engine.attempt.suspended import CycleEnded, SuspendedCycles
 from scheduler.engine.binding.bindings import Bindings
 from scheduler.engine.binding.inflight import Ended
 from scheduler.engine.binding.nominations import Nominations
-from scheduler.engine.binding.permit import PermitWord, WaitingPods
+from scheduler.engine.binding.permit import PermitDecision, WaitingPods
 from scheduler.engine.binding.preemption import PendingEvictions, Preemptions
 from scheduler.engine.derivation import NAMESPACE, Derivation
 from scheduler.engine.effects import (
@@ -69,7 +69,7 @@ from scheduler.state.store import object_key
 from scheduler.state.view import LiveView
 
 # What the parts of the engine report to one another; `_settle` dispatches it.
-EngineChange: TypeAlias = Ended | CycleEnded | PermitWord | Change
+EngineChange: TypeAlias = Ended | CycleEnded | PermitDecision | Change
 # This many rejections from the cache cost about as much as one attempt.
 IN_PASSING = 8
 
@@ -447,8 +447,8 @@ class Engine:
                     self.extender_attempts.concluded(change.subject, change.outcome, now)
                 case CycleEnded():
                     self.groups.observe(change, now)
-                case PermitWord():
-                    self.bindings.heard(change, now)
+                case PermitDecision():
+                    self.bindings.apply_permit(change, now)
                 case Change():
                     self.intake.announce(change, now)
 

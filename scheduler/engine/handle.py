@@ -13,7 +13,7 @@ import msgspec
 from scheduler.base.errors import ConfigError
 from scheduler.base.release import DEFAULT, Release
 from scheduler.engine.attempt import failure
-from scheduler.engine.binding.permit import PermitWord, WaitingPods
+from scheduler.engine.binding.permit import PermitDecision, WaitingPods
 from scheduler.engine.observation import Observation
 from scheduler.engine.outbox import Outbox
 from scheduler.engine.queue.membership import GroupMembership
@@ -242,8 +242,8 @@ class EngineHandle:
 
     def allow(self, uid: str, plugin: str) -> None:
         """Record that `plugin` permits a waiting pod."""
-        self._shared.changes.append(PermitWord(uid, plugin))
+        self._shared.changes.append(PermitDecision(uid, plugin))
 
     def reject(self, uid: str, plugin: str, reason: str) -> None:
         """Reject a waiting pod in the name of `plugin`."""
-        self._shared.changes.append(PermitWord(uid, plugin, reason))
+        self._shared.changes.append(PermitDecision(uid, plugin, reason))

@@ -333,7 +333,7 @@ class GroupPlanner(Protocol):
         rejection is not about amounts.
         """
 
-    def groups_begun(self) -> Sequence[str]:
+    def groups_partially_bound(self) -> Sequence[str]:
         """Return the groups that are partially bound and, by their objects, were never complete."""
 
     def group_short(

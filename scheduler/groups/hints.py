@@ -127,7 +127,7 @@ class Hints:
         """
         kind, objects = change.kind, (change.old, change.new)
         keys = sources.described_by(kind, *objects)
-        if not keys or not sources.is_news(kind, *objects):
+        if not keys or not sources.changes_description(kind, *objects):
             return set()
         above = {sources.parent(kind, obj) for obj in objects if obj is not None}
         keys |= above - {""}

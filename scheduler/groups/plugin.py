@@ -283,7 +283,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             taken = oldest(able)[:free]  # and not the first that arrived: lists are ordered by name
         return tuple(pod.metadata.uid for pod in taken[:LARGEST_GROUP])
 
-    def groups_begun(self) -> list[str]:
+    def groups_partially_bound(self) -> list[str]:
         """Return the groups that are bound in part and, by their objects, were never whole."""
         known = self._members.keys()
         return [key for key in known if self._is_begun(key)]
@@ -320,8 +320,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         short = quorum.short(spec, own, there, begun)
         if short or spec.tree is None:
             return short
-        torn = quorum.torn(spec.tree, own, there, self._labels_of)
-        return f"the group {groups.title(key)} must not begin there: {torn}" if torn else ""
+        conflict = quorum.conflicting_domains(spec.tree, own, there, self._labels_of)
+        return f"the group {groups.title(key)} must not begin there: {conflict}" if conflict else ""
 
     def _labels_of(self, name: str) -> Mapping[str, str]:
         node = self.handle.node(name)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.moves.cluster import ProblemBuilder
 from scheduler.moves.eligible import MoveRules
+from scheduler.moves.evaluation import PlanEvaluator, Step
 from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.finding import MoveOptions, find_moves
 from scheduler.moves.goals import FitGoal, FreeGoal, LoadGoal, MoveGoal, RepairGoal, words
-from scheduler.moves.judging import PlanJudge, Step
 from scheduler.moves.pending import waiting_pods, with_nominated
 from scheduler.moves.records import MovesReport, PodMove
 from scheduler.objects.kinds import MOVE_PLAN
@@ -178,9 +178,9 @@ def _checked(
         waiting = waiting_pods(snapshot, goal)
     except InputError as error:
         return MoveCheck(over=error.message)
-    judge = PlanJudge(with_nominated(snapshot, waiting), setup, answer_options)
+    evaluator = PlanEvaluator(with_nominated(snapshot, waiting), setup, answer_options)
     if isinstance(goal, FitGoal):
-        settled = _settled(judge, goal, waiting, steps)
+        settled = _settled(evaluator, goal, waiting, steps)
         if settled is not None:
             return settled
     rules = _rules(question.spec, question.cooling)
@@ -189,7 +189,7 @@ def _checked(
         why = builder.eligibility.why_forbidden(step.pod)
         if why:
             return MoveCheck(stale=f"pod {step.pod.key} may not move: {why}")
-    rejected = judge.rejected(steps)
+    rejected = evaluator.rejected(steps)
     if rejected:
         return MoveCheck(stale=f"node {rejected[0].target} rejects {rejected[0].pod.key}")
     coming = [pods[move.uid] for move in first_step(question.moves)]
@@ -197,12 +197,12 @@ def _checked(
 
 
 def _settled(
-    judge: PlanJudge, goal: FitGoal, waiting: Sequence[Pod], steps: list[Step]
+    evaluator: PlanEvaluator, goal: FitGoal, waiting: Sequence[Pod], steps: list[Step]
 ) -> MoveCheck | None:
     """Return that the goal is reached or out of reach; None if the remaining moves reach it."""
-    if judge.outcome(goal, waiting, ()).is_reached:
+    if evaluator.outcome(goal, waiting, ()).is_reached:
         return MoveCheck(over=f"{words(goal)} without further moves")
-    after = judge.outcome(goal, waiting, steps)
+    after = evaluator.outcome(goal, waiting, steps)
     if after.is_reached:
         return None
     return MoveCheck(stale=f"the goal is not reached with the remaining moves: {after.message}")

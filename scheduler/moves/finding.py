@@ -8,9 +8,9 @@ import msgspec
 
 from scheduler.moves.cluster import ClusterProblem, ProblemBuilder
 from scheduler.moves.eligible import MoveRules, counted
+from scheduler.moves.evaluation import Outcome, PlanEvaluator, Step
 from scheduler.moves.facts import ClusterFacts
 from scheduler.moves.goals import CapacityGoal, FitGoal, FreeGoal, MoveGoal, words
-from scheduler.moves.judging import Outcome, PlanJudge, Step
 from scheduler.moves.pending import waiting_pods, with_nominated
 from scheduler.moves.records import Exclusion, MovesReport, PlacedPods, PlanStage, PodMove
 from scheduler.moves.solver.answer import PODS, UNITS, Answer, Move, Verdict
@@ -46,17 +46,17 @@ def find_moves(
     waiting = waiting_pods(snapshot, goal)
     builder = ProblemBuilder(snapshot, facts, setup, answer_options, wanted.rules, waiting)
     built = builder.build(goal, wanted.most)
-    judge = PlanJudge(with_nominated(snapshot, waiting), setup, answer_options)
-    return _Finding(built, goal, judge, wanted).report()
+    evaluator = PlanEvaluator(with_nominated(snapshot, waiting), setup, answer_options)
+    return _Finding(built, goal, evaluator, wanted).report()
 
 
 class _Finding:
     """One search for a plan that the scheduler's own filters confirm."""
 
     def __init__(
-        self, built: ClusterProblem, goal: MoveGoal, judge: PlanJudge, options: MoveOptions
+        self, built: ClusterProblem, goal: MoveGoal, evaluator: PlanEvaluator, options: MoveOptions
     ) -> None:
-        self._built, self._goal, self._judge, self._options = built, goal, judge, options
+        self._built, self._goal, self._evaluator, self._options = built, goal, evaluator, options
         self._notices: list[str] = []
         self._seconds = 0.0
 
@@ -80,7 +80,7 @@ class _Finding:
         for _ in range(ROUNDS):
             answer = plan(problem, limits)
             self._seconds += answer.seconds
-            rejected = self._judge.rejected(self._steps(answer))
+            rejected = self._evaluator.rejected(self._steps(answer))
             if not rejected:
                 return answer
             self._notices.append(
@@ -108,7 +108,7 @@ class _Finding:
 
     def _outcome(self, steps: Sequence[Step]) -> Outcome:
         if isinstance(self._goal, FitGoal | CapacityGoal):
-            return self._judge.outcome(self._goal, self._built.waiting, steps)
+            return self._evaluator.outcome(self._goal, self._built.waiting, steps)
         return Outcome(0, 0)
 
     def _reported(

@@ -51,7 +51,7 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     # For subclasses.
 
-    def stand(self, _queued: QueuedMember) -> tuple[str, Key]:
+    def group_and_key(self, _queued: QueuedMember) -> tuple[str, Key]:
         """Return the name of the pod's group and the key inside it.
 
         '' for a pod without a group.
@@ -70,7 +70,7 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     def sort_key(self, queued: QueuedMember) -> Key:
         """Return a sort key with the order of `less`."""
-        name, place = self.stand(queued)
+        name, place = self.group_and_key(queued)
         own = self.urgency(queued)
         entity = self._entities.get(name) if name else None
         return *(entity.best_beside(own) if entity is not None else own), name, place
@@ -89,7 +89,7 @@ class GroupSort(Plugin[ArgsT], Generic[ArgsT]):
 
     def enter(self, queued: QueuedMember) -> tuple[str, Key, Key]:
         """Add a pod that became active; return its group, its key there, and its entity's key."""
-        name, place = self.stand(queued)
+        name, place = self.group_and_key(queued)
         own = self.urgency(queued)
         if not name:
             return "", (), (*own, "")

@@ -70,7 +70,7 @@ class TaintToleration(Plugin[NoArgs]):
 
     def __init__(self, args: NoArgs, handle: Handle) -> None:
         super().__init__(args, handle)
-        self._verdicts = PerSpec(self._judge)
+        self._verdicts = PerSpec(self._evaluate)
 
     def key(self, pod: Pod) -> tuple[Toleration, ...]:
         """Return the tolerations, which determine the result."""
@@ -91,7 +91,7 @@ class TaintToleration(Plugin[NoArgs]):
 
     def hint(self, change: Change, pod: Pod) -> bool:
         """Return whether a node's taints are tolerated now and were not before."""
-        verdicts = self._judge(pod)
+        verdicts = self._evaluate(pod)
         if change.kind == "Pod":
             return True
         taints: list[Any] = [change.node.spec.taints]
@@ -100,6 +100,6 @@ class TaintToleration(Plugin[NoArgs]):
         now, *before = verdicts.catch_up(taints).rejected
         return not now and before != [False]
 
-    def _judge(self, pod: Pod) -> TaintVerdicts:
+    def _evaluate(self, pod: Pod) -> TaintVerdicts:
         compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))
         return TaintVerdicts(pod.spec.tolerations, compares=compares)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.base.text import natural
 from scheduler.simulate.copies import MOST_PODS, fitting, shape_of, with_copies
-from scheduler.simulate.offers import Judge
+from scheduler.simulate.offers import GoalCheck
 from scheduler.simulate.records import API_VERSION, PodResult, Result
 from scheduler.simulate.simulate import simulate
 from scheduler.simulate.stage import AnswerOptions, Setup
@@ -81,7 +81,7 @@ def capacity(
     refused = None
     if fits < most:
         refused = next(pod for pod in found if pod.result is not Result.SCHEDULED)
-        _check_judged(refused, snapshot.place("Pod", shape.pods[0].key))
+        _check_filtered(refused, snapshot.place("Pod", shape.pods[0].key))
     shares = Counter(pod.node or "" for pod in placed)
     return Capacity(
         pod=shape.pods[0].key,
@@ -111,10 +111,10 @@ def capacity_for(
     setup: Setup,
     options: AnswerOptions | None = None,
     changes: NodeChanges | None = None,
-) -> Judge:
-    """Return a judge that requires `want` copies to fit."""
+) -> GoalCheck:
+    """Return a check that requires `want` copies to fit."""
 
-    def judge(snapshot: Snapshot) -> str:
+    def check(snapshot: Snapshot) -> str:
         shape = shape_of(snapshot)
         if want > shape.most:
             text = f"of {shape.name} {shape.most} copies are counted at most, not {want}"
@@ -122,7 +122,7 @@ def capacity_for(
         found = capacity(snapshot, setup, want, options, changes)
         return "" if found.fits >= want else f"{found.fits} fit, the next one: {found.message}"
 
-    return judge
+    return check
 
 
 def _changed(
@@ -151,7 +151,7 @@ def _changed(
     return replace(after, bound=(*after.bound, *moved), unbound=(), given=frozenset()), notices
 
 
-def _check_judged(refused: PodResult, where: str) -> None:
+def _check_filtered(refused: PodResult, where: str) -> None:
     """Reject a shape whose copies were never filtered by the nodes: their number is unknown."""
     if refused.result is not Result.UNSCHEDULABLE:
         reason = f": {refused.message}" if refused.message else ""

@@ -25,7 +25,7 @@ MOST_NODES: Final = 1_024
 MOST_OFFERS: Final = 32
 
 # Returns the reason that prevents the goal in a snapshot; '' if there is none.
-Judge = Callable[[Snapshot], str]
+GoalCheck = Callable[[Snapshot], str]
 
 
 class NodeOffer(msgspec.Struct, frozen=True):
@@ -88,12 +88,12 @@ def read_offers(
 
 
 def cheapest(
-    snapshot: Snapshot, offers: Iterable[NodeOffer], judge: Judge, most: int
+    snapshot: Snapshot, offers: Iterable[NodeOffer], check: GoalCheck, most: int
 ) -> OfferReport:
     """Return the result of each offer; no more than `most` nodes of one kind are tried."""
-    without = judge(snapshot)
+    without = check(snapshot)
     most = max(1, min(most, MOST_NODES))
-    found = [_fewest(snapshot, one, judge, most) for one in offers] if without else []
+    found = [_fewest(snapshot, one, check, most) for one in offers] if without else []
     order = sorted(
         found,
         key=lambda one: (math.inf if one.total is None else one.total, one.nodes or 0, one.node),
@@ -101,10 +101,10 @@ def cheapest(
     return OfferReport(is_needed=bool(without), message=without, offers=tuple(order))
 
 
-def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
-    """Return a judge that requires every pending pod placed without evictions."""
+def pods_wait(setup: Setup, options: AnswerOptions | None) -> GoalCheck:
+    """Return a check that requires every pending pod placed without evictions."""
 
-    def judge(snapshot: Snapshot) -> str:
+    def check(snapshot: Snapshot) -> str:
         pods = simulate(snapshot, setup, options).pods
         left = [pod for pod in pods if pod.node is None]
         victims = {name for pod in pods for name in pod.victims}
@@ -114,19 +114,19 @@ def pods_wait(setup: Setup, options: AnswerOptions | None) -> Judge:
         problem = f", {first.key}: {first.message}" if first.message else f", {first.key} for one"
         return f"{len(left)} of {len(pods)} pods find no node{problem}"
 
-    return judge
+    return check
 
 
-def _fewest(snapshot: Snapshot, offer: NodeOffer, judge: Judge, most: int) -> OfferResult:
+def _fewest(snapshot: Snapshot, offer: NodeOffer, check: GoalCheck, most: int) -> OfferResult:
     """Return the fewest nodes of an offer that suffice, None if `most` do not."""
     few, many = 0, 1
-    while problem := judge(with_nodes(snapshot, offer.node, many)):
+    while problem := check(with_nodes(snapshot, offer.node, many)):
         if many == most:
             return OfferResult(offer.name, offer.cost, None, None, many, problem)
         few, many = many, min(2 * many, most)
     while many - few > 1:
         middle = (few + many) // 2
-        if judge(with_nodes(snapshot, offer.node, middle)):
+        if check(with_nodes(snapshot, offer.node, middle)):
             few = middle
         else:
             many = middle

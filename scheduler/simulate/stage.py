@@ -91,26 +91,26 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     reported: list[str] = []
     engine.report_to(on_fault=lambda _plugin, _point, error: faults.append(error))
 
-    def tell(kind: str, obj: Any, key: str, at: float = now) -> None:
-        _tell(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
+    def deliver(kind: str, obj: Any, key: str, at: float = now) -> None:
+        _deliver(engine, Watched(kind, "ADDED", obj), at, faults, snapshot.place(kind, key))
         reported.extend(f"{kind} {key}: {one}" for one in faults if type(one) is TrellisError)
 
     engine.reserve_nodes(len(snapshot.nodes))
     for kind, obj in _with_namespaces(snapshot):
         meta = obj.metadata
-        tell(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
+        deliver(kind, obj, f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name)
     for node in snapshot.nodes:
-        tell("Node", node, node.key)
+        deliver("Node", node, node.key)
     for pod in (*snapshot.bound, *snapshot.ended):
-        tell("Pod", pod, pod.key)
+        deliver("Pod", pod, pod.key)
     # A provisioner has rejected these by now, or will: no pod could use the claims for ever.
     for event in VolumeController(engine.cluster).misdirected():
         engine.handle(event, now)
     pending, notices = _pending(snapshot, engine)
-    pending = _with_claims(engine, pending, tell)
+    pending = _with_claims(engine, pending, deliver)
     for pod in pending:
         created = parse_rfc3339(pod.metadata.creation_timestamp)
-        tell("Pod", pod, pod.key, now if created is None else min(created, now))
+        deliver("Pod", pod, pod.key, now if created is None else min(created, now))
     notices += unasked(setup.loaded.scheduler.extenders, pending)
     known = {pod.metadata.uid for pod in pending}
     others = [*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known)]
@@ -131,7 +131,7 @@ def _with_namespaces(snapshot: Snapshot) -> Iterator[tuple[str, Any]]:
 
 
 def _with_claims(
-    engine: Engine, pending: tuple[Pod, ...], tell: Callable[[str, Any, str], None]
+    engine: Engine, pending: tuple[Pod, ...], deliver: Callable[[str, Any, str], None]
 ) -> tuple[Pod, ...]:
     """Create the claims from templates that pods name, as the claim controller would.
 
@@ -149,13 +149,13 @@ def _with_claims(
             key = object_key(group)
             groups.setdefault(key, group)
             if claims:
-                tell(kind.kind, group, key)
+                deliver(kind.kind, group, key)
             for claim in claims:
-                tell(CLAIM, claim, claim.key)
+                deliver(CLAIM, claim, claim.key)
     found = []
     for pod, claims in claims_made(pending, templates, groups):
         for claim in claims:
-            tell(CLAIM, claim, claim.key)
+            deliver(CLAIM, claim, claim.key)
         found.append(pod)
     return tuple(found)
 
@@ -182,7 +182,7 @@ def build_engine(setup: Setup, options: AnswerOptions, release: Release | None =
     return Engine(loaded.profiles, setup.registry, settings=settings, meters=setup.meters)
 
 
-def _tell(engine: Engine, event: Event, at: float, faults: list[Exception], where: str) -> None:
+def _deliver(engine: Engine, event: Event, at: float, faults: list[Exception], where: str) -> None:
     """Report one event to the engine; an exception is reported as the object's fault."""
     del faults[:]
     try:

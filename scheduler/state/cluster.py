@@ -53,7 +53,7 @@ class Cluster:
             return NOTHING
         old = self.table.nodes[row]
         self.table.remove(name, self.pods.on(name))
-        return Change("Node", "delete", facts.NODE_GOES, "NodeDelete", old=old)
+        return Change("Node", "delete", facts.NODE_DELETION, "NodeDelete", old=old)
 
     def put_pod(self, pod: Pod) -> Change:
         """Add or update a bound pod; ObjectError (an invalid quantity) changes nothing."""
@@ -65,12 +65,12 @@ class Cluster:
             old, changed = None, facts.POD_APPEARS
             if before is not None and before.node != placed.node:
                 # Another client bound it, and the node chosen here is free again.
-                old, changed = before.pod, changed | facts.POD_GOES
+                old, changed = before.pod, changed | facts.POD_DELETION
             return Change("Pod", "add", changed, "AssignedPodAdd", old, pod, before, placed)
         changed = facts.placed_facts(before, placed)
         label = _label(changed)
         if before.node != placed.node:
-            changed |= facts.POD_APPEARS | facts.POD_GOES
+            changed |= facts.POD_APPEARS | facts.POD_DELETION
         return Change("Pod", "update", changed, label, before.pod, pod, before, placed)
 
     def drop_pod(self, uid: str) -> Change:
@@ -80,7 +80,7 @@ class Cluster:
             return NOTHING
         self._release(placed)
         return Change(
-            "Pod", "delete", facts.POD_GOES, "AssignedPodDelete", placed.pod, None, placed
+            "Pod", "delete", facts.POD_DELETION, "AssignedPodDelete", placed.pod, None, placed
         )
 
     def assume(self, pod: Pod, node: str) -> Change:
@@ -112,7 +112,7 @@ class Cluster:
             return NOTHING
         self._release(placed)
         return Change(
-            "Pod", "delete", facts.POD_GOES, "AssignedPodDelete", placed.pod, None, placed
+            "Pod", "delete", facts.POD_DELETION, "AssignedPodDelete", placed.pod, None, placed
         )
 
     def put_object(self, kind: str, obj: Any) -> Change:

@@ -54,9 +54,9 @@ NODE_APPEARS = frozenset(
         NODE_ANNOTATIONS,
     )
 )
-NODE_GOES = frozenset((NODE_DELETED,))
+NODE_DELETION = frozenset((NODE_DELETED,))
 POD_APPEARS = frozenset((POD_ADDED,))
-POD_GOES = frozenset((POD_DELETED,))
+POD_DELETION = frozenset((POD_DELETED,))
 
 # kube-scheduler's names of the events, for the `event` label of its metrics.
 NODE_LABEL_OF = {

@@ -28,7 +28,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     wakes,
 )
 
-_MOST_TOLD = 3
+_MOST_PROBLEMS = 3
 
 
 class BrokenLawsError(AssertionError):
@@ -62,7 +62,7 @@ def check_plugin(
     trial = Trial(plugin, args, usual_samples() + given)
     broken: dict[str, list[str]] = {}
     for invariant in INVARIANTS:
-        problems = list(islice(invariant(trial), _MOST_TOLD))
+        problems = list(islice(invariant(trial), _MOST_PROBLEMS))
         if problems:
             broken[invariant.__name__] = problems
         if problems and invariant is invariants.constructs:

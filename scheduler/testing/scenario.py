@@ -90,7 +90,7 @@ class Scenario:
             if isinstance(obj, Pod):
                 self._put_pod(raw, obj)
             else:
-                self._tell(Watched(kind.kind, "MODIFIED", obj))
+                self._deliver(Watched(kind.kind, "MODIFIED", obj))
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete an object; InputError when there is none of that name."""
@@ -106,7 +106,7 @@ class Scenario:
             found = known.get(key) or known.get(name)
         if found is None:
             raise InputError(f"there is no {kind} {name}")
-        self._tell(Watched(kind, "DELETED", found))
+        self._deliver(Watched(kind, "DELETED", found))
 
     # Time.
 
@@ -202,7 +202,7 @@ class Scenario:
         self._cluster.put(replace(pod, metadata=meta, spec=spec), self.now)
         self._refuse(faults)
 
-    def _tell(self, event: Watched) -> None:
+    def _deliver(self, event: Watched) -> None:
         faults = len(self.faults)
         self._engine.handle(event, self.now)
         self._refuse(faults)

@@ -36,7 +36,7 @@ class Described(NamedTuple):
     """
 
     least: int
-    goes_whole: bool
+    is_evicted_together: bool
     may_shrink: bool
     priority: int | None  # None: that of its pods
     counts_alone: bool = False
@@ -244,7 +244,7 @@ class Lifecycles(Killer):
         evictions.pop("", None)
         for group, pods in evictions.items():
             stated, kept = self._known(group), len(self._bound_pods(group))
-            if stated is None or not stated.goes_whole:
+            if stated is None or not stated.is_evicted_together:
                 continue
             text = f"{group} loses {len(pods)} and is left with {kept} of {stated.least}"
             assert kept == 0 or (stated.may_shrink and kept >= stated.least), text
@@ -269,7 +269,7 @@ class Lifecycles(Killer):
     def _rank(self, pod: Pod) -> int:
         group = group_of(pod)
         stated = self._known(group) if group else None
-        if stated is None or (pod.spec.node_name and not stated.goes_whole):
+        if stated is None or (pod.spec.node_name and not stated.is_evicted_together):
             return pod.priority
         return stated.rank([pod, *self._bound_pods(group)])
 

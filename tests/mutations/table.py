@@ -184,7 +184,7 @@ MUTATIONS: Final = (
     Mutation(
         "a group that goes whole is not looked for above",
         WHOLE, "Descriptions.unit_above",
-        "if isinstance(spec, ObjectError) or spec.goes_whole:",
+        "if isinstance(spec, ObjectError) or spec.is_evicted_together:",
         "if isinstance(spec, ObjectError):",
         ("tests/unit/plugins/test_groups_composite.py", "-k", "evicted_whole"),
     ),
@@ -198,7 +198,7 @@ MUTATIONS: Final = (
     ),
     Mutation(
         "a member that another gate holds keeps its group waiting",
-        OBJECTS, "Groups._hear_gates",
+        OBJECTS, "Groups._read_gates",
         "self._members.drop(key, queued.uid)",
         "pass",
         (CLAIMED,),
@@ -359,15 +359,15 @@ MUTATIONS: Final = (
     Mutation(
         "a group gets an event for each of its members",
         NEEDLESS, "announce",
-        "if calls and _is_under_way(kind, obj, news):",
-        "if news.is_bound and calls and _is_under_way(kind, obj, news):",
+        "if calls and _is_under_way(kind, obj, report):",
+        "if report.is_bound and calls and _is_under_way(kind, obj, report):",
         ("tests/property/test_group_writes.py", "-k", "not_complete"),
     ),
     Mutation(
         "a pod's condition is written again when it says nothing new",
         NEEDLESS, "scheduler/engine/attempt/failure.py",
-        "    if not has_news and nominated_node is None:\n        return None\n    condition = "
-        "None\n    if has_news:",
+        "    if not is_changed and nominated_node is None:\n        return None\n    condition = "
+        "None\n    if is_changed:",
         "    condition = None\n    if True:",
         (INVARIANTS, "-k", "changes_something"),
     ),
@@ -679,6 +679,6 @@ MUTATIONS: Final = (
     Mutation(
         "the destination is not judged again before an eviction",
         MOVED, "scheduler/moves/executing.py",
-        "rejected = judge.rejected(steps)", "rejected = judge.rejected([])", (CHECKS,),
+        "rejected = evaluator.rejected(steps)", "rejected = evaluator.rejected([])", (CHECKS,),
     ),
 )  # fmt: skip

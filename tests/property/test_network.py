@@ -98,7 +98,7 @@ def test_overhead_agrees_with_the_slow_model(
     model = Model(pod, nodes, pods, objects, {}, dependents=dependents)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowPlaces, "most", most)
-        patch.setattr(prices, "MOST_JUDGED", most_judged)
+        patch.setattr(prices, "MOST_EVALUATED", most_judged)
         got = evaluate(
             "NetworkOverhead", args=args, nodes=nodes, objects=objects, existing_pods=pods, pod=pod
         )
@@ -354,7 +354,7 @@ def model_order(plugin: Any, waiting: list[QueuedPod]) -> QueuedPod:
     """Return the next pod, by sorting all pods again."""
     entities: dict[str, list[QueuedPod]] = defaultdict(list)
     for one in waiting:
-        entities[plugin.stand(one)[0] or f"alone {one.ticket}"].append(one)
+        entities[plugin.group_and_key(one)[0] or f"alone {one.ticket}"].append(one)
 
     def key(name: str) -> tuple[Any, ...]:
         own = [plugin.urgency(one) for one in entities[name]]
@@ -366,7 +366,7 @@ def model_order(plugin: Any, waiting: list[QueuedPod]) -> QueuedPod:
         )
 
     first = entities[min(entities, key=key)]
-    return min(first, key=lambda one: (plugin.stand(one)[1], one.ticket))
+    return min(first, key=lambda one: (plugin.group_and_key(one)[1], one.ticket))
 
 
 @given(st.integers(0, 10**6))

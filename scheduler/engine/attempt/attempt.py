@@ -222,14 +222,14 @@ class Attempts:
         if nominated not in ("", decision.node):
             self._intake.announce(capacity_freed(pod), now)
         if self._nominations:
-            self.outrun(pod, decision.node, now)
+            self.requeue_overtaken(pod, decision.node, now)
 
         # and reserve, 7 permit; the binding follows as soon as no plugin delays the pod
         in_flight = InFlight(queued, attempt.cycle, attempt.runner, attempt.states, decision.node)
         in_flight.started_s = started_s
         self._bindings.begin(in_flight, now)
 
-    def outrun(self, pod: Pod, node: str, now: float) -> None:
+    def requeue_overtaken(self, pod: Pod, node: str, now: float) -> None:
         """Retry pods of lower priority that are nominated to a node which this pod takes.
 
         Their nominations may be stale; until they are cleared they block every pod that cannot
@@ -366,7 +366,7 @@ class TurnRefusals:
         """Return how an attempt would end, where that is known without making it."""
         if not self._known:
             return None
-        rejection_key = _likeness(attempt)
+        rejection_key = _signature(attempt)
         known = None if rejection_key is None else self._known.get(rejection_key)
         return None if known is None else known[0]
 
@@ -377,7 +377,7 @@ class TurnRefusals:
         if not _is_plain(decision):
             self._known.clear()
             return
-        rejection_key = _likeness(attempt)
+        rejection_key = _signature(attempt)
         if rejection_key is not None:
             self._known[rejection_key] = decision, attempt.cycle.shape
 
@@ -397,7 +397,7 @@ def _is_plain(decision: Decision) -> bool:
     )
 
 
-def _likeness(attempt: Attempt) -> Hashable | None:
+def _signature(attempt: Attempt) -> Hashable | None:
     """Return the scheduling signature of a rejected pod; None for a nominated one."""
     pod = attempt.cycle.pod
     if pod.status.nominated_node_name:

@@ -43,15 +43,15 @@ def status_patch(
     known = pod.condition(POD_SCHEDULED)
     reported = queued.reported if now - queued.reported_at < SHOWN_WITHIN_S else None
     reported = reported or ((known.reason, known.message) if known is not None else None)
-    has_news = reported != (reason, message) or (known is not None and known.status != "False")
+    is_changed = reported != (reason, message) or (known is not None and known.status != "False")
     if nominated_node is not None and nominated_node == _nominated(queued):
         nominated_node = None
     if nominated_node is not None:
         queued.nominated = nominated_node
-    if not has_news and nominated_node is None:
+    if not is_changed and nominated_node is None:
         return None
     condition = None
-    if has_news:
+    if is_changed:
         since = queued.reported_since
         if known is not None and known.status == "False":
             since = known.last_transition_time

@@ -16,7 +16,7 @@ from scheduler.base.errors import PluginError
 from scheduler.engine.attempt import failure
 from scheduler.engine.attempt.suspended import GRACE_S
 from scheduler.engine.binding.inflight import Ended, InFlight, is_doubtful, objection, short_of
-from scheduler.engine.binding.permit import PermitWord, WaitingPods
+from scheduler.engine.binding.permit import PermitDecision, WaitingPods
 from scheduler.engine.binding.prebind import PRE_BIND, PreBindPlaces
 from scheduler.engine.deadlines import Deadlines
 from scheduler.engine.effects import (
@@ -49,7 +49,7 @@ from scheduler.state.cluster import Cluster
 ANSWER_DEADLINE_S = 60.0
 LOOK_AGAIN_S = 1.0
 # Volumes are provisioned within seconds, usually; a longer wait is reported on the pod.
-TELL_AFTER_S = 30.0
+REPORT_AFTER_S = 30.0
 MOST_BINDS = 5
 
 
@@ -121,7 +121,7 @@ class Bindings:
         except PluginError as error:
             status = self._failed(error)
         if status.code is Code.WAIT:
-            self._tell_nomination(pod)
+            self._write_nomination(pod)
         if hold is not None and (status.is_success or status.code is Code.WAIT):
             waits, status = {**waits, hold[0]: hold[1]}, Status(Code.WAIT)
         if status.code is Code.WAIT:
@@ -145,12 +145,12 @@ class Bindings:
             status = Status(Code.UNSCHEDULABLE, (reason,), plugin)
             self._end(self._pods[uid], status, now)
 
-    def heard(self, word: PermitWord, now: float) -> None:
+    def apply_permit(self, decision: PermitDecision, now: float) -> None:
         """Apply a plugin's decision about a pod at permit."""
-        if word.reason is None:
-            self.allow(word.uid, word.plugin, now)
+        if decision.reason is None:
+            self.allow(decision.uid, decision.plugin, now)
         else:
-            self.reject(word.uid, word.plugin, word.reason, now)
+            self.reject(decision.uid, decision.plugin, decision.reason, now)
 
     def recall(self, uid: str, status: Status, now: float) -> None:
         """End a pod that is at permit or in pre-bind; one whose bind has begun goes on."""
@@ -253,7 +253,7 @@ class Bindings:
                 for effect in failure.waiting(pod.queued, pod.node, pod.asked, now):
                     self._outbox.put(effect)
             elif isinstance(pod.asked, PreBindDone):
-                self._deadlines.set(uid, now + TELL_AFTER_S)
+                self._deadlines.set(uid, now + REPORT_AFTER_S)
                 others = self.awaited(uid)
                 for effect in failure.waiting_for_members(pod.queued, pod.node, others, now):
                     self._outbox.put(effect)
@@ -320,13 +320,13 @@ class Bindings:
             self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
             return
         pod.has_place = isinstance(asked, WillWait | WaitUntil) or pod.has_place
-        self._tell_nomination(pod)
+        self._write_nomination(pod)
         if isinstance(asked, ApiCall):
             effect = self._expect(pod, now)
             self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
         elif isinstance(asked, WaitUntil):
             pod.ends_at = now + asked.timeout_s
-            self._deadlines.set(pod.uid, min(pod.ends_at, now + TELL_AFTER_S))
+            self._deadlines.set(pod.uid, min(pod.ends_at, now + REPORT_AFTER_S))
             self._until[pod.uid] = asked
             self._ask_predicate(pod, asked, now)
         elif isinstance(asked, PodEvent):
@@ -341,7 +341,7 @@ class Bindings:
         """Keep a member on hold until its group may begin to bind."""
         if self.member_ready(pod.uid):
             self._paused.add(pod.uid)
-            self._deadlines.set(pod.uid, now + TELL_AFTER_S)
+            self._deadlines.set(pod.uid, now + REPORT_AFTER_S)
         else:
             self.resume(pod.uid, now)
 
@@ -426,10 +426,10 @@ class Bindings:
         self._by_effect.pop(pod.effect, None)
         pod.effect = 0
 
-    def _tell_nomination(self, pod: InFlight) -> None:
+    def _write_nomination(self, pod: InFlight) -> None:
         """Write the nomination before slow steps of the binding begin."""
-        if not pod.tells_nomination:
-            pod.tells_nomination = True
+        if not pod.is_nomination_written:
+            pod.is_nomination_written = True
             self._outbox.put(failure.nomination_patch(pod.queued, pod.node))
 
     def _end(self, pod: InFlight, status: Status, now: float) -> None:

@@ -50,7 +50,7 @@ class InFlight(msgspec.Struct, eq=False):
     is_unsent: bool = False
     ends_at: float = 0.0
     seen_on: str = ""
-    tells_nomination: bool = False
+    is_nomination_written: bool = False
 
     @property
     def uid(self) -> str:

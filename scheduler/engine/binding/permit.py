@@ -27,7 +27,7 @@ class PermitWait(msgspec.Struct):
         return plugin, self.timeouts_s[plugin]
 
 
-class PermitWord(msgspec.Struct, frozen=True):
+class PermitDecision(msgspec.Struct, frozen=True):
     """A plugin's verdict on a pod at permit: rejected with a `reason`, allowed without one."""
 
     uid: str

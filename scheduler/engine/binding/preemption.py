@@ -104,7 +104,7 @@ class Preemptions:
             # kube-scheduler: without victims it returns before it clears nominations.
             return
         self._outbox.put(preempting_event(by, leaving, now))
-        self._tell_groups(by, leaving, now)
+        self._notify_groups(by, leaving, now)
         for victim in leaving:
             self._outbox.put(preempted_event(victim, by, now))
         bound = [one for one in leaving if not self._bindings.preempt(one.pod.metadata.uid, now)]
@@ -142,7 +142,7 @@ class Preemptions:
         """Return the earliest deadline of a preemption, or None."""
         return min((one.deadline for one in self.running.values()), default=None)
 
-    def _tell_groups(self, by: PreemptionRecord, victims: Sequence[Placed], now: float) -> None:
+    def _notify_groups(self, by: PreemptionRecord, victims: Sequence[Placed], now: float) -> None:
         """Notify the groups of victims of the preemptor."""
         planner = self._planner(by)
         if planner is None:

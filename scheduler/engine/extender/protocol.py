@@ -44,9 +44,9 @@ def take_filter(extender: ConfiguredExtender, result: CallResult, verdict: Filte
     asked = frozenset(verdict.passed)
     kept = frozenset(passed)
     if not kept <= asked:
-        stranger = next(name for name in passed if name not in asked)
+        unknown = next(name for name in passed if name not in asked)
         raise ExtenderFault(
-            f'extender "{extender.name}" claims a filtered node "{stranger}" '
+            f'extender "{extender.name}" claims a filtered node "{unknown}" '
             "which is not found in the input node list"
         )
     refused = asked - kept

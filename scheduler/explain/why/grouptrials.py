@@ -78,7 +78,7 @@ class GroupTrial:
         before = [(kind, engine.view.objects(kind).get(_key(obj))) for kind, obj in edit.objects]
         for node in edit.nodes:
             engine.handle(Watched("Node", "ADDED", node), self._now)
-        self._tell(edit.objects)
+        self._deliver(edit.objects)
         for pod in edit.members:
             meek = replace(pod, spec=replace(pod.spec, preemption_policy="Never"))
             run.cluster.put(meek, self._now)
@@ -90,14 +90,14 @@ class GroupTrial:
         for pod in edit.members:
             run.cluster.drop(pod.metadata.uid, self._now)
         self._free_claims()
-        self._tell([(kind, obj) for kind, obj in before if obj is not None])
+        self._deliver([(kind, obj) for kind, obj in before if obj is not None])
         for node in edit.nodes:
             engine.handle(Watched("Node", "DELETED", node), self._now)
         if all(nodes.values()) and len(nodes) == len(edit.members):
             return nodes
         return None if run.cluster.is_open else {}
 
-    def _tell(self, objects: Sequence[tuple[str, Any]]) -> None:
+    def _deliver(self, objects: Sequence[tuple[str, Any]]) -> None:
         for kind, obj in objects:
             self.run.engine.handle(Watched(kind, "MODIFIED", obj), self._now)
 

@@ -69,7 +69,7 @@ class PodTrial:
         try:
             pre, feasible, _ = _filtered(attempt)
             for ask in partly:
-                feasible = self._heard_in_part(attempt, pre, feasible, ask)
+                feasible = self._evaluate_in_part(attempt, pre, feasible, ask)
         except TrellisError:
             return nothing
         return feasible
@@ -125,20 +125,20 @@ class PodTrial:
         """Change or add `node` and delete the bound pods `gone` during a trial."""
         before = None if node is None else self.engine.view.node(node.key)
         for pod in gone:
-            self._tell("Pod", "DELETED", pod)
+            self._deliver("Pod", "DELETED", pod)
         if node is not None:
-            self._tell("Node", "ADDED" if before is None else "MODIFIED", node)
+            self._deliver("Node", "ADDED" if before is None else "MODIFIED", node)
         try:
             yield
         finally:
             if before is not None:
-                self._tell("Node", "MODIFIED", before)
+                self._deliver("Node", "MODIFIED", before)
             elif node is not None:
-                self._tell("Node", "DELETED", node)
+                self._deliver("Node", "DELETED", node)
             for pod in gone:
-                self._tell("Pod", "ADDED", pod)
+                self._deliver("Pod", "ADDED", pod)
 
-    def _tell(self, kind: str, verb: str, obj: object) -> None:
+    def _deliver(self, kind: str, verb: str, obj: object) -> None:
         self.engine.handle(Watched(kind, verb, obj), self.now)
 
     def _attempt(
@@ -157,7 +157,7 @@ class PodTrial:
         attempt.runner = self._runners[filters, before]
         return attempt, [ask for ask in asks if ask.reasons]
 
-    def _heard_in_part(
+    def _evaluate_in_part(
         self, attempt: Attempt, pre: PreFiltered, feasible: BoolColumn, ask: PodAsk
     ) -> BoolColumn:
         """Return the rows of `feasible` that the plugin of `ask` rejects for its reasons alone."""

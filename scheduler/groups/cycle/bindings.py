@@ -41,8 +41,8 @@ class GroupBinding(msgspec.Struct, eq=False):
 
     `unsent` are the failed members whose bind was not sent, because the group would have begun
     in part. `members` is the state of those in flight by uid, `ended` that of the others, in the
-    order in which they ended. `has_news`: a member has become ready since the group was last asked
-    whether it may begin. `why` is the first failure, `is_error` whether it was an error.
+    order in which they ended. `has_newly_ready`: a member has become ready since the last check
+    whether the group may begin. `why` is the first failure, `is_error` whether it was an error.
     """
 
     key: str
@@ -57,7 +57,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     unsent: list[str] = msgspec.field(default_factory=list)
     members: dict[str, MemberState] = msgspec.field(default_factory=dict)
     ended: dict[str, MemberState] = msgspec.field(default_factory=dict)
-    has_news: bool = False
+    has_newly_ready: bool = False
     why: str = ""
     is_error: bool = False
 
@@ -87,7 +87,7 @@ class GroupBinding(msgspec.Struct, eq=False):
     def end(self, uid: str, cause: MemberCause) -> None:
         """Move a member that is bound, or returns without a node."""
         self.ended[uid] = member_after(self.members.pop(uid), cause)
-        self.has_news = MemberState.READY in self.members.values()
+        self.has_newly_ready = MemberState.READY in self.members.values()
 
     def move(self, uid: str, cause: MemberCause) -> None:
         """Move a member that stays between decision and bind."""
@@ -131,7 +131,7 @@ class GroupBindings:
             can_go = is_reserved and not binding.is_broken and not binding.left
             if can_go and self._is_complete(binding):
                 binding.turn_to(GroupStep.PRE_BIND, sorted(binding.uids), now)
-                self._writing.tell(binding.planner, binding.key, GroupStage.PERMITTED, now)
+                self._writing.report_stage(binding.planner, binding.key, GroupStage.PERMITTED, now)
 
     def go_on(self, now: float) -> None:
         """Advance some members of each group; request another turn of the engine for the rest."""
@@ -148,7 +148,7 @@ class GroupBindings:
         if binding is None:
             return False
         binding.move(uid, MemberCause.READY)
-        binding.has_news = True
+        binding.has_newly_ready = True
         return True
 
     def awaited(self, uid: str) -> str:
@@ -165,7 +165,7 @@ class GroupBindings:
         """Return the group of a member, or an empty text."""
         return self._key_of.get(uid, "")
 
-    def landed(self, ended: MemberEnded, now: float) -> GroupBinding | None:
+    def member_ended(self, ended: MemberEnded, now: float) -> GroupBinding | None:
         """Note how a member ended; return its group's binding if it was the last one, else None."""
         pod, is_bound = ended.pod, ended.is_bound
         binding = self.by_key.get(self._key_of.pop(pod.uid, ""))
@@ -229,18 +229,18 @@ class GroupBindings:
 
     def next_deadline(self) -> float | None:
         """Return since when members wait for their next step, or None."""
-        waiting = (one for one in self.by_key.values() if one.left or one.has_news)
+        waiting = (one for one in self.by_key.values() if one.left or one.has_newly_ready)
         return min((one.since for one in waiting), default=None)
 
     def has_work(self) -> bool:
         """Return whether members wait only for the next turn."""
-        return any(binding.left or binding.has_news for binding in self.by_key.values())
+        return any(binding.left or binding.has_newly_ready for binding in self.by_key.values())
 
     def _begin_binds(self, binding: GroupBinding, now: float) -> None:
         """Turn to the binds of the members that are ready, if the group may begin with them."""
-        if binding.left or not binding.has_news:
+        if binding.left or not binding.has_newly_ready:
             return
-        binding.has_news = False
+        binding.has_newly_ready = False
         starting = list(self._starting(binding, frozenset(binding.those(MemberState.PERMITTED))))
         if starting:
             for uid in starting:

@@ -34,7 +34,7 @@ from scheduler.state.podindex import Placed
 from scheduler.state.resources import PODS
 from scheduler.state.shapes import Shape
 
-NOBODY_ELSE = "no node takes another member"
+NO_NODE_FOR_OTHERS = "no node takes another member"
 
 
 class _Asked(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class _Asked(msgspec.Struct, frozen=True):
         for one in self.rejected:
             if one.rows[row]:
                 return ", ".join(one.rejected.texts(row))
-        return self.status.message or NOBODY_ELSE
+        return self.status.message or NO_NODE_FOR_OTHERS
 
 
 class GroupContext:

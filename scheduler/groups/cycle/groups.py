@@ -199,7 +199,7 @@ class Groups:
 
     # Gates
 
-    def _hear_gates(self) -> None:
+    def _read_gates(self) -> None:
         """Record which gates opened and which members are gated; siblings of a changed member may
         be ungated as well.
         """
@@ -220,7 +220,7 @@ class Groups:
         """Ungate members of complete groups; release groups whose members have all
         reached permit.
         """
-        self._hear_gates()
+        self._read_gates()
         # A gate's verdict on members depends on the bound members and on the group's description.
         changed, self._changed = self._changed, {}
         self._writing.note(changed)
@@ -231,7 +231,7 @@ class Groups:
             opened, self._opened = self._opened, set()
             for key in sorted(opened):
                 self._queues.activate(self._members.gated(key), now)
-            self._hear_gates()
+            self._read_gates()
         self._bindings.settle(now)
 
     def _report_gated(self, now: float) -> None:
@@ -245,7 +245,7 @@ class Groups:
                 reported[key] = self._planners[queued.profile]
         self.left.note(reported, now)
         for key, planner in reported.items():
-            self._writing.tell(planner, key, GroupStage.ON_HOLD, now)
+            self._writing.report_stage(planner, key, GroupStage.ON_HOLD, now)
 
     def _leadership_changed(self, now: float) -> None:
         """Update the state when this process begins or ceases to lead."""
@@ -271,7 +271,7 @@ class Groups:
         if not self._is_new:
             return
         self._is_new = False
-        for key in (key for planner in self.planners for key in planner.groups_begun()):
+        for key in (key for planner in self.planners for key in planner.groups_partially_bound()):
             waiting = (one for one in self._members.waiting(key) if not one.is_terminating)
             taken = (self._queues.take(pod.metadata.uid, now) for pod in waiting)
             member = next((one for one in taken if one is not None), None)
@@ -287,7 +287,7 @@ class Groups:
             # this one.
             self._queues.rejected(queued, (planner.name,), now)
             return
-        self._hear_gates()  # gated members do not take part
+        self._read_gates()  # gated members do not take part
         wanted = planner.group_wanted(key, self._members.present(key, queued.pod))
         if isinstance(wanted, Status) or queued.uid not in wanted:
             status = wanted if isinstance(wanted, Status) else unschedulable("not needed now")
@@ -354,7 +354,7 @@ class Groups:
         if not all(self._is_intact(run, member) for member in run.members):
             self._put_back(run, now)
             return
-        self._writing.tell(run.planner, run.key, GroupStage.STARTED, now)
+        self._writing.report_stage(run.planner, run.key, GroupStage.STARTED, now)
         self._runs[run.name] = run
         self._suspended.begin(run.name, run.members[0].profile, self._steps(run), run, now)
 
@@ -372,7 +372,7 @@ class Groups:
         """Note how a member ended after it was decided."""
         pod = ended.pod
         key = self._bindings.key_of(pod.uid)
-        if (binding := self._bindings.landed(ended, now)) is not None:
+        if (binding := self._bindings.member_ended(ended, now)) is not None:
             if not binding.has_begun:
                 self._engine.give_up([self._queues.get(uid) for uid in binding.unsent], now)
             self._opened.add(key)  # members that arrived too late may be ungated one by one
@@ -385,7 +385,7 @@ class Groups:
                 self._retry_late(key, now)
             stage = GroupStage.RELEASED if binding.is_broken else GroupStage.BOUND
             self._counts.ended(binding.attempt, "error" if binding.is_broken else "scheduled", now)
-            self._writing.tell(binding.planner, key, stage, now)
+            self._writing.report_stage(binding.planner, key, stage, now)
 
     def _steps(self, run: GroupRun) -> CycleSteps:
         """Drive the plugin's plan; return None if the group changed since the plan began."""
@@ -460,13 +460,13 @@ class Groups:
             status = _by(run.planner, outcome)
             rules = run.context.pod_rules
             self._refused.put(run.key, run.members, status, now, gives_up=is_final, pod_rules=rules)
-            self._writing.tell(run.planner, run.key, GroupStage.REFUSED, now)
+            self._writing.report_stage(run.planner, run.key, GroupStage.REFUSED, now)
         elif isinstance(outcome, GroupRelease):
             run.context.release()
             status = _by(run.planner, unschedulable(outcome.message))
             self._refused.put(run.key, run.members, status, now)
             # The group's event comes first, then the evictions.
-            self._writing.tell(run.planner, run.key, GroupStage.DISSOLVED, now)
+            self._writing.report_stage(run.planner, run.key, GroupStage.DISSOLVED, now)
             self._engine.dissolve(outcome.bound, run.key, outcome.message, now)
         elif outcome.victims:
             run.context.release()
@@ -477,14 +477,14 @@ class Groups:
             self._refused.extend(run.key, decisions, now)
             others = [member for member in run.members if member.uid not in outcome.nodes]
             self._leave_out(run, others, outcome.message, now)
-            self._writing.tell(run.planner, run.key, GroupStage.PREEMPTING, now)
+            self._writing.report_stage(run.planner, run.key, GroupStage.PREEMPTING, now)
         else:
             self._carry_out(run, outcome, now)
 
     def _carry_out(self, run: GroupRun, plan: GroupPlan, now: float) -> None:
         attempts, count = run.context.attempts, run.context.nodes.count
         run.context.keep()
-        self._writing.tell(run.planner, run.key, GroupStage.ASSIGNED, now)
+        self._writing.report_stage(run.planner, run.key, GroupStage.ASSIGNED, now)
         placed = [(one, attempts[one.uid]) for one in run.members if one.uid in plan.nodes]
         others = [one for one in run.members if one.uid not in plan.nodes]
         members = [

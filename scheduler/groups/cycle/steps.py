@@ -40,7 +40,7 @@ class GroupSteps:
         nominated = self.nominations.drop(member.uid)
         if nominated not in ("", member.node):
             self.intake.announce(capacity_freed(member.queued.pod), now)
-        self.attempts.outrun(member.queued.pod, member.node, now)
+        self.attempts.requeue_overtaken(member.queued.pod, member.node, now)
         self.bindings.enter(member)
 
     def carry_out(self, member: InFlight, nodes: int, hold: tuple[str, float], now: float) -> None:

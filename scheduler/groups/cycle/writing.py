@@ -46,7 +46,7 @@ class Writing:
         # The last write to each path and its time, oldest first.
         self._written: dict[str, tuple[float, Any]] = {}
 
-    def tell(self, planner: GroupPlanner, key: str, stage: GroupStage, now: float) -> None:
+    def report_stage(self, planner: GroupPlanner, key: str, stage: GroupStage, now: float) -> None:
         """Move the group by a stage, notify the plugin, and emit the requests that it returns."""
         self._counts.came_to(stage)
         self._known[key] = planner
@@ -151,7 +151,7 @@ class Writing:
             del self._written[path]
         for key in self.due.take(now):
             if key not in busy:
-                self.tell(self._known[key], key, GroupStage.CHANGED, now)
+                self.report_stage(self._known[key], key, GroupStage.CHANGED, now)
             if now < (sure_at := self._unsure.get(key, now)):
                 self.due.set(key, sure_at)
             else:

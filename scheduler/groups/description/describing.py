@@ -147,7 +147,7 @@ class Descriptions:
             if not self._members.described_by(each):
                 continue
             spec = self._own(each)
-            if isinstance(spec, ObjectError) or spec.goes_whole:
+            if isinstance(spec, ObjectError) or spec.is_evicted_together:
                 return each
         return key
 
@@ -181,7 +181,7 @@ class Descriptions:
         spec = self._readable(key)
         if spec is None:
             return True, lowest
-        return spec.goes_whole, spec.effective_priority(lowest)
+        return spec.is_evicted_together, spec.effective_priority(lowest)
 
     def surplus_of(self, key: str, members: Sequence[Placed]) -> int:
         """Return how many of these members can be evicted without breaking the group's minimum, 0

@@ -73,7 +73,7 @@ def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Pl
     return ""
 
 
-def torn(
+def conflicting_domains(
     tree: GroupNode,
     own: str,
     there: Sequence[Placed],

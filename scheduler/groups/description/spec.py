@@ -93,12 +93,12 @@ class GroupSpec(msgspec.Struct, frozen=True):
     pods, since admission has checked it; any other counts only up to theirs. `topology` names the
     tree that it is placed in, "" the profile's; `key_label` a node label instead, whose values are
     the units of a tree of its own. `is_ours`: its members may be evicted while it has never been
-    complete. `goes_whole`: evicted together or not at all; with `may_shrink` those beyond the
-    minimum may go alone. `classes` are the rules of its roles. `by_network`: nodes differ only by
-    the network costs between them. All members must name `priority_class`. `tiers` and `labels` are
-    rules for levels that are resolved once the tree is known; with `has_strays` nodes outside of
-    the tree are units of their own. `tree` has the subgroups of a group of groups; `within` is the
-    parent group.
+    complete. `is_evicted_together`: all members are evicted or none; with `may_shrink` those beyond
+    the minimum may be evicted alone. `classes` are the rules of its roles. `by_network`: nodes
+    differ only by the network costs between them. All members must name `priority_class`. `tiers`
+    and `labels` are rules for levels that are resolved once the tree is known; with `has_strays`
+    nodes outside of the tree are units of their own. `tree` has the subgroups of a group of groups;
+    `within` is the parent group.
     """
 
     namespace: str
@@ -113,7 +113,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     topology: str = ""
     may_evict: bool = True
     is_ours: bool = False
-    goes_whole: bool = True
+    is_evicted_together: bool = True
     may_shrink: bool = False
     has_classes: bool = False
     needs: Mapping[str, int] = {}

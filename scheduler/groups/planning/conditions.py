@@ -46,7 +46,7 @@ def obstacle(task: GroupTask) -> Status | None:
             # kube-scheduler reports an error and retries; here the deletion of a member or a label
             # ends it.
             return _on_hold(task, messages.apart(spec.key_label, task.bound, where))
-    misplaced = "" if spec.tree is None else shapes.torn(spec.tree, tree, task.bound)
+    misplaced = "" if spec.tree is None else shapes.conflicting_domains(spec.tree, tree, task.bound)
     if misplaced:
         return _on_hold(task, misplaced)
     asked = [task.requests[pod.metadata.uid] for pod in task.context.members]
@@ -151,15 +151,15 @@ class GroupEvictor:
 
     def any_below(self, priority: int) -> bool:
         """Return whether some pod, or some group as a unit, has a lower priority."""
-        news = self._handle.disruption_units(self._mark)
-        self._mark = news.mark
-        if news.is_all:
+        changes = self._handle.disruption_units(self._mark)
+        self._mark = changes.mark
+        if changes.is_all:
             self._priorities = {}
-        for key, unit in news.changed.items():
+        for key, unit in changes.changed.items():
             self._priorities.pop(key, None)
             if unit.members:
                 self._priorities[key] = unit.priority
-        if news.is_all or news.changed:
+        if changes.is_all or changes.changed:
             self._counts = Counter(self._priorities.values())
         return self._handle.pods.any_below(priority) or any(one < priority for one in self._counts)
 

@@ -212,7 +212,7 @@ def candidates_of(
     """
     made: list[Candidate] = []
     pods: list[tuple[Placed, ...]] = []
-    by_likeness: dict[_Like, list[Placed]] = {}
+    by_signature: dict[_Like, list[Placed]] = {}
     for unit in units:
         freed, counts = freed_by.by(unit.pods), freed_by.counted(unit.pods)
         if not freed and not counts:
@@ -234,9 +234,9 @@ def candidates_of(
             pods.append(unit.pods)
             continue
         for one in unit.pods:
-            by_likeness.setdefault(_like(unit, one, freed_by, budgets), []).append(one)
+            by_signature.setdefault(_like(unit, one, freed_by, budgets), []).append(one)
     numbers: dict[str, list[int]] = {}
-    for like, singles in by_likeness.items():
+    for like, singles in by_signature.items():
         # The pod that has run for the shortest time is evicted first.
         singles.sort(key=lambda one: one.pod.key)
         singles.sort(key=lambda one: one.pod.status.start_time or "~", reverse=True)

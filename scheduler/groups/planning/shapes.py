@@ -306,7 +306,7 @@ def assign(
     return nodes
 
 
-def torn(root: GroupNode, tree: Topology, bound: Sequence[Placed]) -> str:
+def conflicting_domains(root: GroupNode, tree: Topology, bound: Sequence[Placed]) -> str:
     """Return a message on the first group with bound members in several domains of its topology
     key.
 

@@ -98,7 +98,7 @@ class GroupProblem(instance.SolverRecord, frozen=True):
         """Return the number of pods to place."""
         return sum(role.count for role in self.roles)
 
-    def stand(self, leaf: int) -> tuple[int, ...]:
+    def bound_counts(self, leaf: int) -> tuple[int, ...]:
         """Return the bound pods of every class and part that has some, in the order of these."""
         fixed_counts = [*(one.fixed for one in self.classes), *(one.fixed for one in self.parts)]
         return tuple(fixed[leaf] for fixed in fixed_counts if fixed)

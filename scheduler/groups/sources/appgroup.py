@@ -93,7 +93,7 @@ class AppGroups:
             None,
             source=f"AppGroup {meta.namespace}/{meta.name}",
             is_minimum=True,
-            goes_whole=False,
+            is_evicted_together=False,
             has_classes=True,
             classes=classes,
             by_network=True,
@@ -107,9 +107,9 @@ class AppGroups:
         """Return a copy of the AppGroup under another name."""
         return renamed(obj, name, status=AppGroupStatus())
 
-    def status(self, obj: AppGroup, **news: Any) -> list[ApiCall]:
+    def status(self, obj: AppGroup, **values: Any) -> list[ApiCall]:
         """Return the request that sets fields of `status.gang`, if any differs."""
-        fields = changed(obj.status.gang or GangStatus(), news)
+        fields = changed(obj.status.gang or GangStatus(), values)
         if not fields:
             return []
         meta = obj.metadata

@@ -65,7 +65,7 @@ class CompositeGroups(WorkloadGroups):
             key_label=self.key_of(obj),
             topology=annotated.topology(meta.annotations),
             may_evict=spec.preemption_policy != "Never",
-            goes_whole=mode(spec.disruption_mode) in ALL,
+            is_evicted_together=mode(spec.disruption_mode) in ALL,
             has_classes=True,
             within=TreeMembership(
                 self.parent(obj), workload(spec.workload_ref), policy.gang is None, _alone(obj)
@@ -136,7 +136,7 @@ def _check_pair(one: GroupSpec, around: GroupSpec, root: GroupSpec) -> None:
         raise ObjectError(f"{where}: they are made from the Workloads {names}")
     if within.is_basic and not above.is_basic:
         raise ObjectError(f"{where}: a basic group in a gang")
-    if around.goes_whole and not one.goes_whole:
+    if around.is_evicted_together and not one.is_evicted_together:
         raise ObjectError(f'{where}: disruptionMode "single" in "all"')
     if within.alone:
         raise ObjectError(f"{where}: {within.alone} is for groups that are in no other")

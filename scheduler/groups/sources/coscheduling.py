@@ -42,9 +42,9 @@ class PodGroups:
     api_version = "scheduling.x-k8s.io/v1alpha1"
     label = "PodGroup.scheduling.x-k8s.io"
 
-    def status(self, obj: PodGroup, **news: Any) -> list[ApiCall]:
+    def status(self, obj: PodGroup, **values: Any) -> list[ApiCall]:
         """Return the request that sets fields of the status, if any differs."""
-        fields = changed(obj.status, news)
+        fields = changed(obj.status, values)
         if not fields:
             return []
         meta = obj.metadata

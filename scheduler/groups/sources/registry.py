@@ -208,7 +208,7 @@ def parent(kind: str, obj: Any) -> str:
     return NESTED[kind].parent(obj) if kind in NESTED else ""
 
 
-def is_news(kind: str, old: Any, new: Any) -> bool:
+def changes_description(kind: str, old: Any, new: Any) -> bool:
     """Return whether a change of an object changes the description of a group."""
     if old is None or new is None or BY_KIND[kind].key(old) != BY_KIND[kind].key(new):
         return True

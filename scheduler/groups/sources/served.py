@@ -21,12 +21,12 @@ def renamed(obj: ObjectT, name: str, **fields: Any) -> ObjectT:
     return copy
 
 
-def changed(status: msgspec.Struct, news: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of `news`, by their names in JSON, whose values differ from the status."""
+def changed(status: msgspec.Struct, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the `values` that differ from the status, by their names in JSON."""
     # Encoding leaves fields out that have their default: a count of 0 would differ forever.
     fields = msgspec.structs.fields(status)
     known = {one.encode_name: getattr(status, one.name) for one in fields}
-    return {key: value for key, value in news.items() if known[key] != value}
+    return {key: value for key, value in values.items() if known[key] != value}
 
 
 class ServedGroups:

@@ -93,14 +93,14 @@ class VolcanoGroups(ServedGroups):
         return renamed(obj, name, status=VolcanoGroupStatus())
 
     def status(
-        self, obj: VolcanoPodGroup, conditions: tuple[VolcanoCondition, ...] = (), **news: Any
+        self, obj: VolcanoPodGroup, conditions: tuple[VolcanoCondition, ...] = (), **values: Any
     ) -> list[ApiCall]:
         """Return the request that sets fields of the status, and these conditions, if anything
         differs.
 
         It patches the object itself: Volcano's definition has no status subresource.
         """
-        fields = changed(obj.status, news)
+        fields = changed(obj.status, values)
         changes = [one for one in conditions if not _is_reported(obj, one)]
         if changes:
             types = {one.type for one in changes}
@@ -115,11 +115,16 @@ class VolcanoGroups(ServedGroups):
         return [ApiCall("PATCH", path, body, MERGE_PATCH)]
 
 
-def _is_reported(obj: VolcanoPodGroup, news: VolcanoCondition) -> bool:
-    known = obj.condition(news.type)
+def _is_reported(obj: VolcanoPodGroup, condition: VolcanoCondition) -> bool:
+    known = obj.condition(condition.type)
     if known is None:
-        return news.status == "False"  # a condition that never was true need not be set to false
-    return (known.status, known.reason, known.message) == (news.status, news.reason, news.message)
+        # A condition that was never true need not be set to false.
+        return condition.status == "False"
+    return (known.status, known.reason, known.message) == (
+        condition.status,
+        condition.reason,
+        condition.message,
+    )
 
 
 def _check(obj: VolcanoPodGroup) -> None:

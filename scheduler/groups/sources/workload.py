@@ -55,7 +55,7 @@ class WorkloadGroups:
         self.plural = kind.plural
         self.condition = CONDITION_1_36 if kind.version == "v1alpha2" else CONDITION
 
-    def conditions(self, obj: Group, news: Condition) -> list[ApiCall]:
+    def conditions(self, obj: Group, condition: Condition) -> list[ApiCall]:
         """Return the request that writes a condition, if it changes.
 
         True is final in both versions: later changes are reported on the members.
@@ -63,23 +63,23 @@ class WorkloadGroups:
         if self.was_placed(obj):
             return []
         known = obj.condition(self.condition)
-        since = news.last_transition_time
+        since = condition.last_transition_time
         if known is not None:
-            if _words(known) == _words(news):
+            if _words(known) == _words(condition):
                 return []
-            since = known.last_transition_time if known.status == news.status else since
-        condition = {
+            since = known.last_transition_time if known.status == condition.status else since
+        written = {
             "type": self.condition,
-            "status": news.status,
-            "reason": news.reason,
-            "message": news.message,
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
             "observedGeneration": obj.metadata.generation,
             "lastTransitionTime": since,
         }
         meta = obj.metadata
         collection = self.path.removesuffix(f"/{self.plural}")
         path = f"{collection}/namespaces/{meta.namespace}/{self.plural}/{meta.name}/status"
-        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [condition]}}
+        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [written]}}
         return [ApiCall("PATCH", path, body, STRATEGIC_PATCH)]
 
     def was_placed(self, obj: Group) -> bool:
@@ -135,7 +135,7 @@ class WorkloadGroups:
             key_label=key,
             topology=annotated.topology(meta.annotations),
             may_evict=spec.preemption_policy != "Never",
-            goes_whole=mode(spec.disruption_mode) in ALL,
+            is_evicted_together=mode(spec.disruption_mode) in ALL,
             has_classes=True,
             classes=classes.read_annotations(meta.annotations, LARGEST_GROUP),
             within=TreeMembership(

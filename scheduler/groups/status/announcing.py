@@ -33,7 +33,7 @@ COUNTS_EVERY_S = 1.0
 COUNTS = frozenset(("running", "scheduled"))
 
 
-class News(msgspec.Struct, frozen=True):
+class StageReport(msgspec.Struct, frozen=True):
     """A report about a group: its stage, its members on nodes, the minimum, and the finished
     members that count.
     """
@@ -85,55 +85,55 @@ def event(
     )
 
 
-def announce(kind: str, obj: Any, news: News) -> list[GroupWrite]:
-    """Return the writes that report the news to a PodGroup or AppGroup, and the event about it;
+def announce(kind: str, obj: Any, report: StageReport) -> list[GroupWrite]:
+    """Return the writes that report the stage to a PodGroup or AppGroup, and the event about it;
     nothing if the object states it already.
     """
     calls: list[GroupWrite] = []
     if kind == derived.KIND:
         return calls  # no object of the API server describes the group
     if kind == coscheduling.KIND:
-        calls += _phase(obj, news)
+        calls += _phase(obj, report)
     elif kind == appgroup.KIND:
-        calls += _gang(obj, news)
+        calls += _gang(obj, report)
     elif kind == volcano.KIND:
-        calls += _volcano_status(obj, news)
+        calls += _volcano_status(obj, report)
     elif kind in NESTED:
-        calls += _condition(NESTED[kind], obj, news)
-    if calls and _is_counting(calls, news):
-        since = news.record.counted_at + COUNTS_EVERY_S
-        if news.now < since:
+        calls += _condition(NESTED[kind], obj, report)
+    if calls and _is_counting(calls, report):
+        since = report.record.counted_at + COUNTS_EVERY_S
+        if report.now < since:
             return [GroupLook(since)]
-        news.record.counted_at = news.now
-    elif calls and _is_under_way(kind, obj, news):
-        if news.is_bound:
+        report.record.counted_at = report.now
+    elif calls and _is_under_way(kind, obj, report):
+        if report.is_bound:
             return []
         calls = []
-    reporter = news.record.reporter
+    reporter = report.record.reporter
     # A condition is reported once; phases change further.
     is_first = kind in NESTED or not BY_KIND[kind].was_placed(obj)
     # The watch may show an earlier write of ours before the one with this event.
-    is_first = is_first and news.record.bound_event_of != obj.metadata.uid
-    if news.is_bound and calls and is_first:
-        news.record.bound_event_of = obj.metadata.uid
-        calls.append(bound_event(kind, obj, news))
-    elif news.stage in WAITS and news.record.message != news.record.announced:
-        news.record.announced = note = news.record.message
+    is_first = is_first and report.record.bound_event_of != obj.metadata.uid
+    if report.is_bound and calls and is_first:
+        report.record.bound_event_of = obj.metadata.uid
+        calls.append(bound_event(kind, obj, report))
+    elif report.stage in WAITS and report.record.message != report.record.announced:
+        report.record.announced = note = report.record.message
         calls.append(event(kind, obj, reporter, reasons.FAILED_SCHEDULING, "Scheduling", note))
     return calls
 
 
-def bound_event(kind: str, obj: Any, news: News) -> GroupEvent:
+def bound_event(kind: str, obj: Any, report: StageReport) -> GroupEvent:
     """Return the event that a group is bound, with the proof of its placement."""
-    count, nodes = len(news.members), len({one.node for one in news.members})
+    count, nodes = len(report.members), len({one.node for one in report.members})
     note = f"bound {_many(count, 'pod')} of the group to {_many(nodes, 'node')}"
-    if news.record.is_partial:
+    if report.record.is_partial:
         pass  # the last proof is about its newest members alone
-    elif news.record.proof.optimal:
+    elif report.record.proof.optimal:
         note += "; no placement is better"
-    elif news.record.proof.objective:
+    elif report.record.proof.objective:
         note += "; it was not proven that no placement is better"
-    return event(kind, obj, news.record.reporter, reasons.SCHEDULED, "Binding", note, warns=False)
+    return event(kind, obj, report.record.reporter, reasons.SCHEDULED, "Binding", note, warns=False)
 
 
 def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
@@ -145,27 +145,27 @@ def given_up(whom: str, pods: Sequence[str], kept: int) -> str:
     return f"The group gives up {lost} for the {whom} and goes on with {kept}: {names}"
 
 
-def _is_counting(calls: Sequence[GroupWrite], news: News) -> bool:
+def _is_counting(calls: Sequence[GroupWrite], report: StageReport) -> bool:
     """Return whether only counts of members are to be written."""
-    if news.stage is not GroupStage.CHANGED:
+    if report.stage is not GroupStage.CHANGED:
         return False
     bodies = (one.body["status"] for one in calls if isinstance(one, ApiCall))
     return all(COUNTS.issuperset(body) for body in bodies)
 
 
-def _is_under_way(kind: str, obj: Any, news: News) -> bool:
+def _is_under_way(kind: str, obj: Any, report: StageReport) -> bool:
     """Return whether the same was sent a moment ago and the watch has not returned the changed
     object yet.
 
     Members arrive one by one, and each changes the report about the group.
     """
-    reported = "bound" if news.is_bound else "waits" if news.stage in WAITS else "on hold"
+    reported = "bound" if report.is_bound else "waits" if report.stage in WAITS else "on hold"
     if kind != coscheduling.KIND:
-        reported += news.record.message
-    record, news_key = news.record, f"{obj.metadata.resource_version} {reported}"
-    if record.reported_of == news_key and news.now - record.reported_at < SEEN_BY_THEN_S:
+        reported += report.record.message
+    record, report_key = report.record, f"{obj.metadata.resource_version} {reported}"
+    if record.reported_of == report_key and report.now - record.reported_at < SEEN_BY_THEN_S:
         return True
-    record.reported_of, record.reported_at = news_key, news.now
+    record.reported_of, record.reported_at = report_key, report.now
     return False
 
 
@@ -173,19 +173,19 @@ def _many(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _condition(source: workload.WorkloadGroups, obj: Any, news: News) -> list[GroupWrite]:
-    is_final = news.record.final == obj.metadata.uid
-    if news.is_bound or (is_final and news.stage is GroupStage.CHANGED):
+def _condition(source: workload.WorkloadGroups, obj: Any, report: StageReport) -> list[GroupWrite]:
+    is_final = report.record.final == obj.metadata.uid
+    if report.is_bound or (is_final and report.stage is GroupStage.CHANGED):
         status, reason, message = "True", reasons.SCHEDULED, ""
-        news.record.final = obj.metadata.uid
+        report.record.final = obj.metadata.uid
     elif is_final:
         return []  # True is final, and may be on its way
-    elif news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and news.record.message):
-        status, message = "False", news.record.message
-        reason = reasons.SCHEDULER_ERROR if news.record.is_error else reasons.UNSCHEDULABLE
+    elif report.stage in WAITS or (report.stage is GroupStage.ON_HOLD and report.record.message):
+        status, message = "False", report.record.message
+        reason = reasons.SCHEDULER_ERROR if report.record.is_error else reasons.UNSCHEDULABLE
     else:
         return []
-    return condition_effects(source.kind, obj, status, reason, message, news.now)
+    return condition_effects(source.kind, obj, status, reason, message, report.now)
 
 
 def condition_effects(
@@ -202,49 +202,51 @@ def condition_effects(
     return [*source.conditions(obj, reported)]
 
 
-def _gang(obj: Any, news: News) -> list[GroupWrite]:
+def _gang(obj: Any, report: StageReport) -> list[GroupWrite]:
     source = appgroup.SOURCE
-    if news.is_bound:
-        since = (obj.status.gang or GangStatus()).schedule_time or rfc3339(news.now)
+    if report.is_bound:
+        since = (obj.status.gang or GangStatus()).schedule_time or rfc3339(report.now)
         reported = {"phase": appgroup.SCHEDULED, "message": "", "scheduleTime": since}
         return [*source.status(obj, **reported)]
-    if news.has_minimum:
+    if report.has_minimum:
         # unchanged: the next comparison would remove a report that the group waits
         return []
-    if news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and news.record.message):
-        message = news.record.message[:LONGEST_MESSAGE]
+    if report.stage in WAITS or (report.stage is GroupStage.ON_HOLD and report.record.message):
+        message = report.record.message[:LONGEST_MESSAGE]
         return [*source.status(obj, phase=appgroup.PENDING, message=message)]
     return []
 
 
-def _volcano_status(obj: Any, news: News) -> list[GroupWrite]:
+def _volcano_status(obj: Any, report: StageReport) -> list[GroupWrite]:
     """Return the status that Volcano's scheduler would write: a phase, and why a group waits."""
-    source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(news.now)
-    if news.is_bound:
+    source, phase, since = volcano.SOURCE, obj.status.phase, rfc3339(report.now)
+    if report.is_bound:
         reported = (
             _volcano_condition(volcano.UNSCHEDULABLE, "False", since, "", ""),
             _volcano_condition(volcano.SCHEDULED, "True", since, reasons.SCHEDULED, ""),
         )
-        phase = volcano.COMPLETED if news.is_over else volcano.RUNNING
-        return [*source.status(obj, reported, phase=phase, running=news.running)]
-    if news.stage is GroupStage.CHANGED:
-        if news.members or news.finished:
+        phase = volcano.COMPLETED if report.is_over else volcano.RUNNING
+        return [*source.status(obj, reported, phase=phase, running=report.running)]
+    if report.stage is GroupStage.CHANGED:
+        if report.members or report.finished:
             phase = volcano.UNKNOWN if source.was_placed(obj) else phase
         elif phase in (volcano.RUNNING, volcano.UNKNOWN):
             phase = volcano.PENDING
-        return [*source.status(obj, phase=phase, running=news.running)]
-    waits = news.stage in WAITS or (news.stage is GroupStage.ON_HOLD and bool(news.record.message))
-    if news.has_minimum or (news.stage is not GroupStage.ON_HOLD and not waits):
+        return [*source.status(obj, phase=phase, running=report.running)]
+    waits = report.stage in WAITS or (
+        report.stage is GroupStage.ON_HOLD and bool(report.record.message)
+    )
+    if report.has_minimum or (report.stage is not GroupStage.ON_HOLD and not waits):
         # members that wait beyond the minimum are not reported for a group that has its minimum
         return []
-    if news.members:
+    if report.members:
         phase = volcano.UNKNOWN if waits and source.was_placed(obj) else phase
     elif phase != volcano.INQUEUE:
         phase = volcano.PENDING
     if not waits:
         return [*source.status(obj, phase=phase)]
-    reason = volcano.NOT_ENOUGH_RESOURCES if news.stage in WAITS else reasons.UNSCHEDULABLE
-    why = _volcano_condition(volcano.UNSCHEDULABLE, "True", since, reason, news.record.message)
+    reason = volcano.NOT_ENOUGH_RESOURCES if report.stage in WAITS else reasons.UNSCHEDULABLE
+    why = _volcano_condition(volcano.UNSCHEDULABLE, "True", since, reason, report.record.message)
     return [*source.status(obj, (why,), phase=phase)]
 
 
@@ -255,37 +257,37 @@ def _volcano_condition(
     return VolcanoCondition(kind, status, last_transition_time=since, reason=reason, message=text)
 
 
-def _phase(obj: Any, news: News) -> list[GroupWrite]:
+def _phase(obj: Any, report: StageReport) -> list[GroupWrite]:
     source, phase = coscheduling.SOURCE, obj.status.phase
-    if news.stage in FOLLOWS:
-        phase = _phase_by_pods(phase, news)
-        return [*source.status(obj, phase=phase, scheduled=news.bound, running=news.running)]
-    if news.stage is GroupStage.ON_HOLD and not phase:
+    if report.stage in FOLLOWS:
+        phase = _phase_by_pods(phase, report)
+        return [*source.status(obj, phase=phase, scheduled=report.bound, running=report.running)]
+    if report.stage is GroupStage.ON_HOLD and not phase:
         return [*source.status(obj, phase=coscheduling.PENDING)]
-    if news.stage in WAITS:
+    if report.stage in WAITS:
         # The message has no field of its own; the event contains it, also if the phase is
         # unchanged.
         fields = (
             {} if phase not in ("", coscheduling.PENDING) else {"phase": coscheduling.SCHEDULING}
         )
         if fields:
-            fields["scheduleStartTime"] = rfc3339(news.now)
+            fields["scheduleStartTime"] = rfc3339(report.now)
         return [*source.status(obj, **fields)]
     return []
 
 
-def _phase_by_pods(phase: str, news: News) -> str:
+def _phase_by_pods(phase: str, report: StageReport) -> str:
     """Return the phase of Coscheduling's PodGroup by its pods.
 
     A phase that its own controller may have set for the same pods stays: two writers would
     overwrite each other.
     """
-    if news.has_minimum:
-        if news.is_over:
-            has_failed = any(pod.status.phase == "Failed" for pod in news.finished)
+    if report.has_minimum:
+        if report.is_over:
+            has_failed = any(pod.status.phase == "Failed" for pod in report.finished)
             return coscheduling.FAILED if has_failed else coscheduling.FINISHED
-        enough = news.running + len(news.finished) >= news.size
+        enough = report.running + len(report.finished) >= report.size
         return coscheduling.RUNNING if enough else coscheduling.SCHEDULED
-    if news.members or news.finished:
+    if report.members or report.finished:
         return coscheduling.UNKNOWN if phase in coscheduling.PLACED else phase
     return coscheduling.PENDING if phase in (*coscheduling.PLACED, coscheduling.UNKNOWN) else phase

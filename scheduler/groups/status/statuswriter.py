@@ -22,7 +22,7 @@ from scheduler.groups.planning.planning import placements_of
 from scheduler.groups.sources import configmap
 from scheduler.groups.sources.configmap import BOUND
 from scheduler.groups.sources.registry import BY_KIND, label_of
-from scheduler.groups.status.announcing import News, announce, bound_event, event, given_up
+from scheduler.groups.status.announcing import StageReport, announce, bound_event, event, given_up
 from scheduler.groups.status.innergroups import InnerGroupWriter
 from scheduler.groups.status.lifecycle import (
     COMPLETED,
@@ -69,11 +69,11 @@ class GroupStatusWriter:
         effects = self._status_effects(key, record, stage, now)
         found = self._members.described_by(key)[:1]
         for kind, obj in found:
-            news = self._news(key, record, stage, now)
+            report = self._report(key, record, stage, now)
             if kind != configmap.KIND:
-                effects += announce(kind, obj, news)
+                effects += announce(kind, obj, report)
             elif stage is GroupStage.BOUND:
-                effects.append(bound_event(kind, obj, news))
+                effects.append(bound_event(kind, obj, report))
         return effects + self._inside(key, record, stage, now)
 
     def _inside(
@@ -97,10 +97,10 @@ class GroupStatusWriter:
             is_faulty = record.status == FAILED and bool(record.message)
             if is_faulty:
                 return self._write(key, {"status": FAILED, "message": record.message})
-            return self._begun_anew(key)
+            return self._start_anew(key)
         if stage is GroupStage.STARTED:
             record.began = now if record.began is None else record.began
-            return self._begun_anew(key)
+            return self._start_anew(key)
         if stage is GroupStage.REFUSED:
             return self._write(key, {"status": FAILED, "message": record.message})
         if stage is GroupStage.RELEASED:
@@ -114,9 +114,9 @@ class GroupStatusWriter:
             return self._bound(key, record, now)
         return []
 
-    def _news(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> News:
+    def _report(self, key: str, record: GroupRecord, stage: GroupStage, now: float) -> StageReport:
         bound, finished = self._members.bound(key), self._finished(key)
-        return News(stage, record, bound, self._sizes(key), now, finished)
+        return StageReport(stage, record, bound, self._sizes(key), now, finished)
 
     def _finished(self, key: str) -> list[Pod]:
         """Return the finished members that count."""
@@ -147,7 +147,7 @@ class GroupStatusWriter:
                 return []
             record = self._records.of(key)
             record.status = BOUND if is_whole else record.status
-            effects = announce(*found[0], self._news(key, record, GroupStage.CHANGED, now))
+            effects = announce(*found[0], self._report(key, record, GroupStage.CHANGED, now))
             return effects + (
                 self._inside(key, record, GroupStage.CHANGED, now) if is_whole else []
             )
@@ -249,7 +249,7 @@ class GroupStatusWriter:
             calls += status_patch(config_map, {"preemptor": None})
         return calls
 
-    def _begun_anew(self, key: str) -> list[GroupWrite]:
+    def _start_anew(self, key: str) -> list[GroupWrite]:
         """Clear the bound status if members wait and none is bound: the group starts again."""
         maps = self._members.config_maps(key)
         is_reported = any((one.data or {}).get("status") == BOUND for one in maps)

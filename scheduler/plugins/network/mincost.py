@@ -82,14 +82,14 @@ class NetworkMinCost(Plugin[NetworkMinCostArgs]):
         lost = np.zeros(len(graph.numbers))
         farthest, unmeasured = float(UNKNOWN_COST), 0
         for row, count, is_dependent in state.by_row():
-            way = graph.costs(self._tracker.node_name(row), away=is_dependent)
-            if way is None:
+            row_costs = graph.costs(self._tracker.node_name(row), away=is_dependent)
+            if row_costs is None:
                 unmeasured += count
                 continue
-            farthest = max(farthest, way.farthest)
-            known += way.costs * count
-            if way.lost is not None:
-                lost += way.lost * count
+            farthest = max(farthest, row_costs.farthest)
+            known += row_costs.costs * count
+            if row_costs.lost is not None:
+                lost += row_costs.lost * count
         total = known + lost * farthest
         # Nodes without any measurement are as far as the farthest: unknown, never free.
         padded = np.append(total, total.max(initial=0.0)) + unmeasured * farthest

@@ -137,10 +137,10 @@ class PathSlices:
         costs: list[int] = []
         for origin in part.origins:
             one = numbers.setdefault(origin.origin, len(numbers))
-            for way in origin.paths:
-                cost = way.network_cost
+            for path in origin.paths:
+                cost = path.network_cost
                 if cost is not None and cost >= 0:
-                    ends.append((one, numbers.setdefault(way.destination, len(numbers))))
+                    ends.append((one, numbers.setdefault(path.destination, len(numbers))))
                     costs.append(min(cost, DEAREST))
         pairs = np.array(ends, dtype=np.intp).reshape(-1, 2)
         return _Part(part, pairs[:, 0], pairs[:, 1], np.array(costs, dtype=np.float64))

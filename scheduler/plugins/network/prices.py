@@ -20,7 +20,7 @@ UNKNOWN_COST = 100  # the score's addend for an unknown path
 SAME_PLACE_COST = 1
 ALWAYS = -1.0
 _MOST_LIMITS = 64
-MOST_JUDGED = 256
+MOST_EVALUATED = 256
 
 
 class Tied(NamedTuple):
@@ -47,29 +47,29 @@ class Prices(Protocol):
     def columns(self, columns: Rows) -> tuple[FloatMatrix, FloatMatrix]:
         """Return price and cost, [place, column], of some columns."""
 
-    def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
+    def evaluate(self, tied: Iterable[Tied]) -> TieVerdicts:
         """Return the verdicts on numbers of tied pods, by limit and column."""
 
 
 class PlaceCosts:
-    """Integer matrices of costs; up to `MOST_JUDGED` places also the verdicts per limit."""
+    """Integer matrices of costs; up to `MOST_EVALUATED` places also the verdicts per limit."""
 
     def __init__(self, price: FloatMatrix, cost: FloatMatrix) -> None:
         self.price = price
         self.cost = cost
-        self._judged: dict[int, FloatMatrix] = {}
+        self._prices_by_limit: dict[int, FloatMatrix] = {}
 
     def columns(self, columns: Rows) -> tuple[FloatMatrix, FloatMatrix]:
         """Return price and cost of some columns."""
         return self.price[:, columns], self.cost[:, columns]
 
-    def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
+    def evaluate(self, tied: Iterable[Tied]) -> TieVerdicts:
         """Compare the numbers of pods with their limits: a product with parts of one matrix per
         limit.
         """
         size = len(self.cost)
-        if size > MOST_JUDGED:
-            return judged_anew(self, size, tied)
+        if size > MOST_EVALUATED:
+            return evaluate_columns(self, size, tied)
         sums: FloatColumn | None = None
         for limit, columns, counts in tied:
             matrix = self._of_limit(limit)
@@ -88,13 +88,13 @@ class PlaceCosts:
 
         The limit of an unknown path neither holds nor is broken.
         """
-        found = self._judged.get(limit)
+        found = self._prices_by_limit.get(limit)
         if found is None:
-            if len(self._judged) >= _MOST_LIMITS:
-                self._judged.clear()
+            if len(self._prices_by_limit) >= _MOST_LIMITS:
+                self._prices_by_limit.clear()
             parts = (self.price <= limit, self.price > limit, self.cost)
             together = np.concatenate(parts, dtype=np.float64)
-            found = self._judged[limit] = np.ascontiguousarray(together.T)
+            found = self._prices_by_limit[limit] = np.ascontiguousarray(together.T)
         return found
 
 
@@ -126,9 +126,9 @@ class WidePrices:
         cost[price == ALWAYS] = SAME_PLACE_COST
         return price, cost
 
-    def judge(self, tied: Iterable[Tied]) -> TieVerdicts:
+    def evaluate(self, tied: Iterable[Tied]) -> TieVerdicts:
         """Return the verdicts on numbers of tied pods, by limit and column."""
-        return judged_anew(self, len(self._names), tied)
+        return evaluate_columns(self, len(self._names), tied)
 
     def _column(self, place: int, *, away: bool) -> FloatColumn:
         if place == NOWHERE:
@@ -148,7 +148,7 @@ class WidePrices:
         return price
 
 
-def judged_anew(prices: Prices, size: int, tied: Iterable[Tied]) -> TieVerdicts:
+def evaluate_columns(prices: Prices, size: int, tied: Iterable[Tied]) -> TieVerdicts:
     """Return the verdicts on numbers of tied pods; compute every column once."""
     satisfied, violated, cost = np.zeros(size), np.zeros(size), np.zeros(size)
     for limit, columns, counts in tied:

@@ -44,7 +44,7 @@ class TopologicalSort(GroupSort[TopologicalSortArgs]):
         # (namespace, group label) → name of the group and its indices; None without an AppGroup.
         self._known: dict[tuple[str, str], tuple[str, dict[str, int]] | None] = {}
 
-    def stand(self, queued: QueuedMember) -> tuple[str, Key]:
+    def group_and_key(self, queued: QueuedMember) -> tuple[str, Key]:
         """Return the pod's AppGroup, and index, priority, queue time and uid."""
         meta = queued.pod.metadata
         labels = meta.labels

@@ -110,7 +110,9 @@ class TiesState:
         if self._verdicts is None:
             prices = self.ties.table.matrices(self.places)
             places = self.cell_places()
-            self._verdicts = prices.judge(self.wanted.tied(self._ties(), places, len(self.places)))
+            self._verdicts = prices.evaluate(
+                self.wanted.tied(self._ties(), places, len(self.places))
+            )
         return self._verdicts
 
     def cell_places(self) -> Rows:

@@ -15,7 +15,7 @@ from scheduler.plugins.network.prices import SAME_PLACE_COST, UNKNOWN_COST, Pric
 AT_A_TIME = 64
 _EDGES_AT_ONCE = 1024
 # An application's pods with their version, its needs, prices, and places with their version.
-_Stand = tuple[GroupPods, int, GroupNeeds, Prices, RowPlaces, int]
+_Inputs = tuple[GroupPods, int, GroupNeeds, Prices, RowPlaces, int]
 
 
 def group_cost(pods: GroupPods, needs: GroupNeeds, prices: Prices, places: RowPlaces) -> int:
@@ -46,7 +46,7 @@ class TotalCost:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self._known: dict[str, tuple[_Stand, int]] = {}
+        self._known: dict[str, tuple[_Inputs, int]] = {}
 
     def now(self, most: int = AT_A_TIME) -> int:
         """Return the total cost; 0 without a table of costs.

@@ -80,8 +80,8 @@ def amount_text(resource: str, thousandths: int) -> str:
 
 def why_stale(reserved: Reservations) -> str:
     """Return why the figures of a node are invalid, and since when."""
-    strangers = sorted(uid for uid, owed in reserved.owed.items() if owed.is_foreign)
-    named = ", ".join(reserved.names_of(strangers[:3])) + (", ..." if len(strangers) > 3 else "")
+    foreign = sorted(uid for uid, owed in reserved.owed.items() if owed.is_foreign)
+    named = ", ".join(reserved.names_of(foreign[:3])) + (", ..." if len(foreign) > 3 else "")
     since = "" if reserved.since is None else f" since {rfc3339(reserved.since)}"
     return (
         f"invalid node topology data{since}: no report accounts for {named}, "

@@ -44,14 +44,14 @@ class UnitIndex:
 
     def catch_up(self, nodes: Nodes) -> None:
         """Apply the changes since the previous call; `nodes` are all nodes."""
-        news = self._handle.disruption_units(self._mark)
-        if news.is_all:
+        changes = self._handle.disruption_units(self._mark)
+        if changes.is_all:
             self._gangs, self._on, self._elastic, self.touched = {}, {}, {}, Touched()
             self._priorities.clear()
-        self._mark = news.mark
+        self._mark = changes.mark
         changed = [
             (key, unit)
-            for key, unit in news.changed.items()
+            for key, unit in changes.changed.items()
             if (known := self._gangs.get(key)) is None or not _is_same(known.unit, unit)
         ]
         # A pod may have moved from one group to another: it leaves the first before it joins the

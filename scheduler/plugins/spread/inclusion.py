@@ -16,10 +16,10 @@ Mask = BoolColumn | None
 class Inclusion:
     """The inclusion policies, for pods on columns of nodes and for one node at a time."""
 
-    def __init__(self, judge: Callable[[Pod], TaintVerdicts]) -> None:
-        self._judge = judge
+    def __init__(self, evaluate: Callable[[Pod], TaintVerdicts]) -> None:
+        self._evaluate = evaluate
         self._required: PerSpec[RequiredNodes] = PerSpec(required_nodes)
-        self._verdicts: PerSpec[TaintVerdicts] = PerSpec(judge)
+        self._verdicts: PerSpec[TaintVerdicts] = PerSpec(evaluate)
 
     def mask(
         self, cycle: Cycle, nodes: Nodes, constraint: SpreadConstraint, labelled: Mask
@@ -41,7 +41,7 @@ class Inclusion:
         if constraint.honors_affinity and not required_nodes(pod).matches(node):
             return False
         if constraint.honors_taints:
-            return not self._judge(pod).catch_up((node.spec.taints,)).rejected[0]
+            return not self._evaluate(pod).catch_up((node.spec.taints,)).rejected[0]
         return True
 
 

@@ -64,7 +64,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     def __init__(self, args: PodTopologySpreadArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._counts = handle.tracker(PodCounts)
-        self._inclusion = Inclusion(self._judge)
+        self._inclusion = Inclusion(self._evaluate)
         self._scorer = scoring.Scorer(self._inclusion, self._counts)
         self._defaults = Defaults(args, handle)
         self._hard: PerShape[Constraints] = PerShape(lambda pod: own_constraints(pod, HARD))
@@ -138,7 +138,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         own = pod.spec.topology_spread_constraints
         return self._hard_of.of(pod) if own else self._defaults.of_pod(pod, HARD)
 
-    def _judge(self, pod: Pod) -> TaintVerdicts:
+    def _evaluate(self, pod: Pod) -> TaintVerdicts:
         compares = bool(self.handle.feature_gates.get(COMPARISON_GATE))
         return TaintVerdicts(pod.spec.tolerations, compares=compares)
 

@@ -6,7 +6,7 @@ from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, GroupWrite
 from scheduler.groups.sources import configmap, coscheduling, served
 from scheduler.groups.status import lifecycle
-from scheduler.groups.status.announcing import News, announce
+from scheduler.groups.status.announcing import StageReport, announce
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.groups.podgroup import PodGroup
 from tests.unit.plugins.test_groups_volcano import running
@@ -28,12 +28,14 @@ def test_a_bound_group_gets_one_event_while_the_watch_shows_an_earlier_phase():
     """
     record, members = GroupRecord(reporter="trellis"), running("Pending", "Pending")
     first = announce(
-        coscheduling.KIND, described("1", ""), News(GroupStage.BOUND, record, members, 2, NOW)
+        coscheduling.KIND,
+        described("1", ""),
+        StageReport(GroupStage.BOUND, record, members, 2, NOW),
     )
     second = announce(
         coscheduling.KIND,
         described("2", "Pending"),
-        News(GroupStage.CHANGED, record, members, 2, NOW + 0.01),
+        StageReport(GroupStage.CHANGED, record, members, 2, NOW + 0.01),
     )
 
     assert [1, 0] == [sum(isinstance(one, GroupEvent) for one in got) for got in (first, second)]
@@ -58,10 +60,10 @@ def test_counts_alone_are_written_once_a_second_and_stages_at_once():
     record, obj = GroupRecord(reporter="trellis"), described("1", "Running")
 
     def written(stage: GroupStage, after_s: float, *phases: str) -> list[GroupWrite]:
-        news = News(stage, record, running(*phases), 2, NOW + after_s)
+        report = StageReport(stage, record, running(*phases), 2, NOW + after_s)
         return [
             one
-            for one in announce(coscheduling.KIND, obj, news)
+            for one in announce(coscheduling.KIND, obj, report)
             if isinstance(one, ApiCall | GroupLook)
         ]
 

@@ -29,7 +29,7 @@ def test_only_groups_that_are_bound_in_part_and_were_never_whole_are_begun():
     scenario = Scenario(*objects)
     plugin: Any = scenario.plugin("ClusterTopologyPlacementGroup")
 
-    assert ["part"] == [key.rpartition("/")[2] for key in plugin.groups_begun()]
+    assert ["part"] == [key.rpartition("/")[2] for key in plugin.groups_partially_bound()]
 
 
 def test_a_group_has_the_priority_of_its_object_but_no_more_than_its_members():

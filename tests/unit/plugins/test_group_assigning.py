@@ -71,7 +71,7 @@ def test_bound_members_in_several_units_of_their_level_are_named(nodes, expected
     named = members(1, **{"scheduling.x-k8s.io/pod-group": "g"})[0]
     bound = [SimpleNamespace(pod=named, node=node) for node in nodes]
 
-    found = shapes.torn(root, cast(Any, topology), cast(Any, bound))
+    found = shapes.conflicting_domains(root, cast(Any, topology), cast(Any, bound))
 
     assert found.startswith(expected_text)
     assert bool(found) == bool(expected_text)

@@ -11,7 +11,7 @@ from scheduler.framework.groups import GroupStage
 from scheduler.groups.description.classes import ClassSpec
 from scheduler.groups.sources import grove, kai
 from scheduler.groups.sources.registry import dispute, group_of, moved
-from scheduler.groups.status.announcing import News, announce
+from scheduler.groups.status.announcing import StageReport, announce
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.groups.gangs import KaiPodGroup, PodGang
 from scheduler.objects.pod import Pod
@@ -214,7 +214,7 @@ def test_no_status_is_written():
     ):
         obj = msgspec.convert({"metadata": META, "spec": spec}, struct)
         record = GroupRecord(message="does not fit")
-        reported = announce(source.KIND, obj, News(GroupStage.REFUSED, record, (), 2, 0.0))
+        reported = announce(source.KIND, obj, StageReport(GroupStage.REFUSED, record, (), 2, 0.0))
         assert reported
         assert not any(isinstance(one, ApiCall) for one in reported)
 

@@ -11,7 +11,7 @@ from scheduler.framework.groups import GroupEvent, GroupStage
 from scheduler.groups.description.classes import ClassSpec
 from scheduler.groups.sources import volcano
 from scheduler.groups.sources.registry import group_of, moved
-from scheduler.groups.status.announcing import News, announce
+from scheduler.groups.status.announcing import StageReport, announce
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.groups.volcano import VolcanoPodGroup
 from scheduler.state.podindex import place as record_of
@@ -235,7 +235,7 @@ def described(**status):
 def reported(obj, stage, *, message="", running=()):
     """Return the status that is written, and the reasons of events."""
     record = GroupRecord(message=message, reporter="trellis")
-    stated = announce(volcano.KIND, obj, News(stage, record, running, 2, NOW))
+    stated = announce(volcano.KIND, obj, StageReport(stage, record, running, 2, NOW))
     calls = [one for one in stated if isinstance(one, ApiCall)]
     events = [one.reason for one in stated if isinstance(one, GroupEvent)]
     return [one.body["status"] for one in calls], events, [one.path for one in calls]

@@ -214,9 +214,9 @@ def cells(group: GroupProblem) -> list[Cell] | None:
         zip(group.paths, likeleaves.leaf_capacities(group), strict=True)
     ):
         fixed = group.fixed[leaf] if group.fixed else 0
-        stands = group.stand(leaf)
+        key_parts = group.bound_counts(leaf)
         above = trees.filled(path, depth)[:-1], sets_of.get(leaf, ())
-        found[above, has, fixed, stands, areas[leaf]].append(leaf)
+        found[above, has, fixed, key_parts, areas[leaf]].append(leaf)
     known: dict[Any, Ints | None] = {}
     made, total = [], 0
     for key, leaves in found.items():

@@ -184,9 +184,9 @@ class GroupModel(GroupVariables):
             slots = tuple(role.slots[leaf] for role in group.roles)
             alone = tuple(any(leaves == (leaf,) for leaves in rule.sets) for rule in group.apart)
             fixed = int(tree.fixed[position])
-            stands = (areas[leaf], *group.stand(leaf))
+            key_parts = (areas[leaf], *group.bound_counts(leaf))
             sets = tuple(sets_of[leaf])
-            same = (self.parents[leaf], group.free[leaf], slots, fixed, sets, alone, stands)
+            same = (self.parents[leaf], group.free[leaf], slots, fixed, sets, alone, key_parts)
             if same in last:
                 self.cp.add(self.cells[last[same]].pods >= self.cells[leaf].pods)
             last[same] = leaf

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Sequence
 from typing import TypeAlias
 
 Pods: TypeAlias = Sequence[tuple[int, Hashable]]
-_NOBODY = -1
+_NO_POD = -1
 
 
 def dealt(pods: Pods, many: int) -> list[int]:
@@ -31,14 +31,14 @@ class _Coloured:
 
     def __init__(self, pods: Pods, many: int) -> None:
         self._many = many
-        self.parts = [_NOBODY] * len(pods)
+        self.parts = [_NO_POD] * len(pods)
         before: Counter[int] = Counter()
         self._ends: list[tuple[Hashable, Hashable]] = []
         for role, place in pods:
             self._ends.append((("place", place), (role, before[role] // many)))
             before[role] += 1
         # Per vertex: subgroup -> pod.
-        self._has: dict[Hashable, list[int]] = defaultdict(lambda: [_NOBODY] * many)
+        self._has: dict[Hashable, list[int]] = defaultdict(lambda: [_NO_POD] * many)
         self._sizes = [0] * many
 
     def add(self, number: int) -> None:
@@ -46,10 +46,10 @@ class _Coloured:
         none.
         """
         place, role = (self._has[end] for end in self._ends[number])
-        free = [part for part in range(self._many) if place[part] == _NOBODY]
-        both = [part for part in free if role[part] == _NOBODY]
+        free = [part for part in range(self._many) if place[part] == _NO_POD]
+        both = [part for part in free if role[part] == _NO_POD]
         if not both:
-            other = role.index(_NOBODY)
+            other = role.index(_NO_POD)
             self._swap(self._path(self._ends[number][1], free[0], other), free[0], other)
         self._put(number, min(both, key=self._sizes.__getitem__) if both else free[0])
 
@@ -60,7 +60,7 @@ class _Coloured:
             ends = (
                 end for n, part in enumerate(self.parts) if part == large for end in self._ends[n]
             )
-            starts = (end for end in ends if self._has[end][small] == _NOBODY)
+            starts = (end for end in ends if self._has[end][small] == _NO_POD)
             paths = (self._path(start, large, small) for start in starts)
             # Some path begins and ends in the larger subgroup, because that has more pods.
             self._swap(next(path for path in paths if len(path) % 2), large, small)
@@ -69,7 +69,7 @@ class _Coloured:
         """Return the alternating path of `one` and `other` from a vertex without `other`."""
         path: list[int] = []
         at, part = start, one
-        while (number := self._has[at][part]) != _NOBODY:
+        while (number := self._has[at][part]) != _NO_POD:
             path.append(number)
             first, second = self._ends[number]
             at = second if at == first else first
@@ -81,7 +81,7 @@ class _Coloured:
         for number, part in zip(path, before, strict=True):
             self._sizes[part] -= 1
             for end in self._ends[number]:
-                self._has[end][part] = _NOBODY
+                self._has[end][part] = _NO_POD
         for number, part in zip(path, before, strict=True):
             self._put(number, other if part == one else one)
 

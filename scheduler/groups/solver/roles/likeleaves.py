@@ -34,7 +34,7 @@ def numbers(group: GroupProblem) -> Ints:
     fixed = group.fixed or (0,) * len(group.paths)
     return np.array(
         [
-            found.setdefault((has, here, group.stand(leaf)), len(found))
+            found.setdefault((has, here, group.bound_counts(leaf)), len(found))
             for leaf, (has, here) in enumerate(zip(leaf_capacities(group), fixed, strict=True))
         ],
         dtype=np.int64,

@@ -47,7 +47,7 @@ class Outcome(NamedTuple):
         return self.fits >= self.of
 
 
-class PlanJudge:
+class PlanEvaluator:
     """Simulates plans on a snapshot under one configuration."""
 
     def __init__(self, snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> None:
