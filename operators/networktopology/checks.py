@@ -57,7 +57,7 @@ def _of_measuring(spec: network.NetworkTopologySpec) -> Iterator[str]:
 
 
 class _Unknown:
-    """Words on values that no node has, with hints for the first few."""
+    """Messages about values that no node has; the first MOST_HINTS suggest similar values."""
 
     def __init__(self) -> None:
         self._hints = 0
@@ -77,7 +77,10 @@ def _of_level(
         at = f"{where}.originList[{number}]"
         first = origins.setdefault(origin.origin, number)
         if first != number:
-            yield f'{at}.origin: "{origin.origin}" stands in originList[{first}] too; read as one'
+            yield (
+                f'{at}.origin: "{origin.origin}" is in originList[{first}] as well; '
+                "both are read as one"
+            )
         if values is not None and origin.origin not in values:
             yield f"{at}.origin: {unknown.text(origin.origin, values)}"
         for place, path in enumerate(origin.paths):
@@ -85,8 +88,7 @@ def _of_level(
             listed.setdefault((origin.origin, path.destination), path.network_cost)
             if path.destination == origin.origin:
                 yield (
-                    f'{here}.destination: "{path.destination}" leads to itself, '
-                    "which is never looked at"
+                    f'{here}.destination: "{path.destination}" leads to itself, which is never read'
                 )
             elif values is not None and path.destination not in values:
                 yield f"{here}.destination: {unknown.text(path.destination, values)}"
@@ -94,13 +96,13 @@ def _of_level(
     for (one, other), cost in listed.items():
         back = listed.get((other, one))
         if one < other and cost is not None and back is not None and cost != back:
-            yield f'{where}: "{one}" to "{other}" costs {cost}, the way back {back}'
+            yield f'{where}: "{one}" to "{other}" costs {cost}, the reverse direction {back}'
 
 
 def _of_path(path: network.Cost, at: str) -> Iterator[str]:
     cost = path.network_cost
     if cost is None:
-        yield f"{at}.networkCost: is missing; the way counts as not known"
+        yield f"{at}.networkCost: is missing; the cost of the link counts as unknown"
     elif not 0 <= cost <= HIGHEST_COST:
         yield f"{at}.networkCost: {cost} is not between 0 and {HIGHEST_COST}"
     if path.bandwidth_capacity is None:

@@ -188,7 +188,7 @@ def _ready(
         holds, reason = "False", "NoCosts"
         message = "there is no table of costs, neither in spec.weights nor in status.weights"
     else:
-        holds, reason, message = "True", "Observed", "every way has at most one cost"
+        holds, reason, message = "True", "Observed", "every link has at most one cost"
     return Condition(READY, holds, observed.generation, "", reason, message)
 
 

@@ -67,8 +67,8 @@ def manifest(name: str, namespace: str, cpu: str, **labels: str) -> dict[str, An
 
 
 class Waits:
-    """The waiting times of the other tenants' pods, by phase, in seconds; reported by the server's
-    store.
+    """Record the seconds from creation to binding of the other tenants' pods, by phase, from the
+    changes of the server's store.
     """
 
     def __init__(self, store: ObjectStore) -> None:
@@ -188,7 +188,7 @@ def resident_mib(pid: int) -> float:
 
 
 def reported(waits: list[float]) -> dict[str, float]:
-    """Return the report on a phase, times in milliseconds."""
+    """Return the number of waits and their p50, p99 and maximum in milliseconds."""
     cut = statistics.quantiles(waits, n=100) if len(waits) > 1 else [waits[0]] * 99
     return {
         "pods": len(waits),
@@ -198,8 +198,10 @@ def reported(waits: list[float]) -> dict[str, float]:
     }
 
 
-def apart(waits: Waits, times: marked.Times) -> dict[str, dict[str, dict[str, float]]]:
-    """Return the duration of each stage of the waits, by phase."""
+def stage_durations(waits: Waits, times: marked.Times) -> dict[str, dict[str, dict[str, float]]]:
+    """Return statistics of the durations (see `reported`) by phase and stage, over the pods with a
+    time for every stage.
+    """
     found: dict[str, dict[str, list[float]]] = {}
     for key, (phase, made, bound) in waits.ends.items():
         known = times.get(key, {})
@@ -275,7 +277,7 @@ async def measure(given: argparse.Namespace) -> dict[str, Any]:
                 one.program.stop()
                 times, long = marked.read(folder / "marks")
                 stages = {
-                    "stages": apart(waits, times),
+                    "stages": stage_durations(waits, times),
                     "long": sorted(long, key=lambda one: -one[2])[:60],
                 }
     return {
@@ -305,7 +307,7 @@ def main(words: list[str] | None = None) -> dict[str, Any]:
         "--churn", type=int, default=20_000, help="pods that come and go at the end"
     )
     options.add_argument("--turns", action="store_true", help="with NamespaceSort")
-    options.add_argument("--stages", action="store_true", help="take the waits apart")
+    options.add_argument("--stages", action="store_true", help="divide the waits into stages")
     options.add_argument("--profile", help="a file for the daemon's profile, which slows it down")
     given = options.parse_args(words)
     gc.disable()

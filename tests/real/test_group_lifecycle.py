@@ -304,7 +304,9 @@ class Lifecycles:
         return proxy.writes
 
     async def killed_at_every_write(self) -> None:
-        """Kill at each write in turn, whether it arrives or not, until a lifecycle has fewer."""
+        """Kill the daemon at the first write, then at the second, and so on, up to the number of
+        writes in a lifecycle; at each before and after the API server receives it.
+        """
         cut_at, writes = 1, 1
         while cut_at <= writes:
             for arrives in (True, False):
@@ -360,8 +362,8 @@ async def test_killed_at_some_writes(server: Reachable, kind: str, daemons: int)
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_killed_at_every_write(server: Reachable, kind: str, daemons: int):
-    """At each write of a lifecycle in turn, whether it arrives or not, until a lifecycle has
-    fewer.
+    """The running members stay when the daemon is killed at any write of a lifecycle, before or
+    after the API server receives it.
     """
     async with prepared(server, kind, daemons) as lifecycles:
         await lifecycles.killed_at_every_write()

@@ -13,7 +13,8 @@ BROKE = {
         "310011:"
         "free_during_decision=3482652491,free_during_decision=2596387286,recreate_pods=2994675981,"
         "deliver_old_version=1559803559,recreate_pods=1115183032,free_during_decision=4189870954,"
-        "recreate_pods=1767769158,miss_deletions=3660391715,free_during_decision=175463244,free_during_decision=2620694265,"
+        "recreate_pods=1767769158,miss_deletions=3660391715,free_during_decision=175463244,"
+        "free_during_decision=2620694265,"
         "contest_rejected_group=2847740595"
     ),
     "capacity was requested that only a preempting pod could use": (

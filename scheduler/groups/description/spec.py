@@ -96,9 +96,9 @@ class GroupSpec(msgspec.Struct, frozen=True):
     complete. `is_evicted_together`: all members are evicted or none; with `may_shrink` those beyond
     the minimum may be evicted alone. `classes` are the rules of its roles. `by_network`: nodes
     differ only by the network costs between them. All members must name `priority_class`. `tiers`
-    and `labels` are rules for levels that are resolved once the tree is known; with `has_strays`
-    nodes outside of the tree are units of their own. `tree` has the subgroups of a group of groups;
-    `within` is the parent group.
+    and `labels` are rules for levels that are resolved once the tree is known. With
+    `has_outside_nodes`, nodes outside of the tree are units of their own. `tree` has the subgroups
+    of a group of groups; `within` is the parent group.
     """
 
     namespace: str
@@ -120,7 +120,7 @@ class GroupSpec(msgspec.Struct, frozen=True):
     hold_s: float = 0.0
     priority_class: str = ""
     tiers: TierRule | None = None
-    has_strays: bool = False
+    has_outside_nodes: bool = False
     labels: LabelRule | None = None
     classes: ClassesSpec | None = None
     by_network: bool = False

@@ -70,7 +70,7 @@ class VolcanoGroups(ServedGroups):
         meta, spec = obj.metadata, obj.spec
         check_between(spec.min_member, 0, LARGEST_GROUP, "spec.minMember")
         _check(obj)
-        topology, tiers, has_strays = _near(obj)
+        topology, tiers, has_outside_nodes = _near(obj)
         return replace(
             annotated.minimum_group(
                 meta, max(1, spec.min_member), f"PodGroup {meta.namespace}/{meta.name} of Volcano"
@@ -81,7 +81,7 @@ class VolcanoGroups(ServedGroups):
             needs=needs(spec.min_resources),
             priority_class=spec.priority_class_name,
             tiers=tiers,
-            has_strays=has_strays,
+            has_outside_nodes=has_outside_nodes,
         )
 
     def was_placed(self, obj: VolcanoPodGroup) -> bool:

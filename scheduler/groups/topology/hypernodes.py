@@ -17,29 +17,29 @@ from scheduler.groups.topology.tree import DEEPEST, NODE, Topology
 from scheduler.objects.groups.volcano import HyperNode, HyperNodeMember
 from scheduler.objects.selectors import selector_matches
 
-# The name by which groups call this tree.
+# The name by which groups refer to this tree.
 NAME = "hypernodes"
 LEVEL = "tier-{}"
 MOST = 20_000
 LARGEST_TIER = 1_000_000
 LONGEST_PATTERN = 253
 _DIGITS = 10
-# Python's expressions may take a time that grows with the name to the power of these.
+# Matching time is polynomial in the length of a node name; its degree is the number of repeats.
 MOST_REPEATS = 3
 _QUANTIFIED = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(\))?([*+]|\{\d*,\})")
 Labels = Mapping[str, str]
 
 
 class HyperNodes:
-    """Makes the tree; which names a pattern matches is worked out once for a set of nodes."""
+    """Builds the tree; caches the node names that each pattern matches until the nodes change."""
 
     def __init__(self) -> None:
         self._names: tuple[str, ...] = ()
         self._matching: dict[str, frozenset[str]] = {}
 
     def tree(self, found: Mapping[str, HyperNode], nodes: Mapping[str, Labels]) -> Topology:
-        """Return the tree of these HyperNodes over nodes with these labels; ObjectError states why
-        they form none.
+        """Return the tree of these HyperNodes over nodes with these labels; ObjectError if they do
+        not form a tree.
         """
         if len(found) > MOST:
             raise ObjectError(f"{len(found)} HyperNodes are more than {MOST}")
@@ -77,7 +77,7 @@ class HyperNodes:
     def _within(
         self, found: Mapping[str, HyperNode], nodes: Mapping[str, Labels]
     ) -> dict[str, list[str]]:
-        """Return by node the HyperNodes that have it as a member of their own."""
+        """Return the HyperNodes that list each node as a direct member, by node."""
         within: dict[str, list[str]] = {}
         for name in sorted(found):
             for member in found[name].spec.members:
@@ -111,16 +111,18 @@ class HyperNodes:
 NODE_TYPE, HYPER_NODE_TYPE = "Node", "HyperNode"
 
 
-def with_strays(tree: Topology, nodes: Iterable[str]) -> Topology:
-    """Return by HyperNode its parent."""
+def add_outside_nodes(tree: Topology, nodes: Iterable[str]) -> Topology:
+    """Return the tree with each node outside of all HyperNodes as a unit of its own in every
+    tier.
+    """
     paths, depth = tree.paths, len(tree.levels) - 1
     more = [((name,) * depth, name) for name in nodes if name not in paths]
     return replace(tree, leaves=tuple(sorted((*tree.leaves, *more)))) if more else tree
 
 
 def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
-    """Return a group with its rule for tiers as rules for levels; ObjectError when no tier is
-    allowed.
+    """Return the group with its tier rule converted to level rules; ObjectError if it allows no
+    tier.
     """
     asked = spec.tiers
     if asked is None:
@@ -159,7 +161,7 @@ def _tier(obj: HyperNode) -> int:
 
 
 def _above(found: Mapping[str, HyperNode], tiers: Mapping[str, int]) -> dict[str, str]:
-    """Return by HyperNode the one that it is in."""
+    """Return the parent of each HyperNode, by name; ObjectError if one has two."""
     above: dict[str, str] = {}
     for name in sorted(found):
         for member in found[name].spec.members:
@@ -223,7 +225,7 @@ def _compiled(name: str, pattern: str) -> re.Pattern[str]:
 
 
 def _upwards(name: str, above: Mapping[str, str]) -> list[str]:
-    """Return a HyperNode and all HyperNodes around it; tiers increase, so it ends."""
+    """Return a HyperNode and its ancestors, innermost first; tiers increase, so the loop ends."""
     found = [name]
     while name in above:
         name = above[name]
@@ -234,7 +236,7 @@ def _upwards(name: str, above: Mapping[str, str]) -> list[str]:
 def _filled(
     node: str, path: Mapping[int, str], levels: Sequence[int], found: Mapping[str, HyperNode]
 ) -> tuple[str, ...]:
-    """Return a node's units from the top; a missing tier is filled with the next one below."""
+    """Return the node's units from the top tier; a missing tier repeats the unit below it."""
     filled: list[str] = []
     unit = node if node not in found else f"{node} (node)"
     for tier in reversed(levels):
@@ -244,7 +246,7 @@ def _filled(
 
 
 def _called(found: Mapping[str, HyperNode], tiers: Mapping[str, int]) -> dict[str, str]:
-    """Return the levels by the names of their tiers; a name shared by several tiers is left out."""
+    """Return the level of each tier name; names shared by several tiers are left out."""
     called: dict[str, set[int]] = {}
     for name, one in found.items():
         if one.spec.tier_name:

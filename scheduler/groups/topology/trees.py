@@ -77,8 +77,8 @@ class Trees:
         if spec.labels is not None:
             return self._with_levels(spec.labels.labels, nodes)
         name = spec.topology or self._name
-        if name == hypernodes.NAME and (self._hyper_nodes or spec.tiers or spec.has_strays):
-            return self._of_hyper_nodes(nodes, with_strays=spec.has_strays)
+        if name == hypernodes.NAME and (self._hyper_nodes or spec.tiers or spec.has_outside_nodes):
+            return self._of_hyper_nodes(nodes, with_outside_nodes=spec.has_outside_nodes)
         if name:
             return self._named(name, nodes)
         maps = self._config_maps()
@@ -120,18 +120,18 @@ class Trees:
             f"sakkara.topology in the namespace {self._namespace} nor a Topology of Kueue"
         )
 
-    def _of_hyper_nodes(self, nodes: Nodes, *, with_strays: bool) -> Topology:
+    def _of_hyper_nodes(self, nodes: Nodes, *, with_outside_nodes: bool) -> Topology:
         """Return the tree of the HyperNodes: cached until one of them, or a node, changes."""
         marked = -1 if nodes.facts_touched is None else nodes.facts_touched.mark
         mark = (marked, self._hyper_nodes.version)
-        key = (hypernodes.NAME, str(with_strays))
+        key = (hypernodes.NAME, str(with_outside_nodes))
         known = self._labelled.get(key)
         if known is not None and known[0] == mark and marked >= 0:
             return known[1]
         labels = {name: self._labels_of(name) for _, name in _named(nodes)}
         made = self._hyper_tree.tree(self._hyper_nodes, labels)
-        if with_strays:
-            made = hypernodes.with_strays(made, labels)
+        if with_outside_nodes:
+            made = hypernodes.add_outside_nodes(made, labels)
         self._keep(key, mark, made)
         return made
 

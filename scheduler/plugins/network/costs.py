@@ -63,8 +63,7 @@ class CostTable(PathTable):
         is_same_region = region[:, None] == region[None, :]
         is_same = is_same_region & (zone[:, None] == zone[None, :])
         listed = np.where(is_same_region, by_zone, by_region)
-        # The way to the other pod, then the way from it: either depends on its place, not on whose
-        # it is.
+        # The cost to the other pod, then the cost from it: both depend on the pod's place only.
         listed = np.concatenate((listed, listed.T), axis=1)
         is_same = np.concatenate((is_same, is_same), axis=1)
         unknown = listed < 0

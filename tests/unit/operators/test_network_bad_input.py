@@ -137,8 +137,8 @@ def test_a_label_that_names_no_workload_is_reported(labels: str, expected_text: 
         (
             network(path(), path(to="east")),
             (
-                'spec.weights[0].topologyList[0].originList[1].origin: "east" stands in '
-                "originList[0] too"
+                'spec.weights[0].topologyList[0].originList[1].origin: "east" is in '
+                "originList[0] as well"
             ),
         ),
         (

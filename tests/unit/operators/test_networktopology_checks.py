@@ -59,7 +59,7 @@ def test_different_costs_of_the_two_directions_are_reported():
     paths = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
 
     (reported,) = doubts(paths, VALUES)
-    assert '"east" to "west" costs 20, the way back 30' in reported
+    assert '"east" to "west" costs 20, the reverse direction 30' in reported
 
 
 def test_an_unused_key_is_reported():

@@ -13,7 +13,12 @@ from scheduler.base.errors import ObjectError
 from scheduler.groups.description.rules import LevelConstraint
 from scheduler.groups.description.spec import GroupSpec, TierRule
 from scheduler.groups.sources import volcano
-from scheduler.groups.topology.hypernodes import MOST_REPEATS, HyperNodes, resolved, with_strays
+from scheduler.groups.topology.hypernodes import (
+    MOST_REPEATS,
+    HyperNodes,
+    add_outside_nodes,
+    resolved,
+)
 from scheduler.objects.groups.volcano import HyperNode, VolcanoPodGroup
 from scheduler.testing import node
 from tests.unit.plugins.volcanoobjects import hyper_node, members, of_nodes, pod_group
@@ -109,7 +114,7 @@ def test_what_a_tier_does_not_have_stands_alone_in_it():
     assert ("middle", "middle", "alone") == tree.paths["n1"]
     assert ("top", "n2", "n2") == tree.paths["n2"]
     assert "n3" not in tree.paths
-    assert ("n3", "n3", "n3") == with_strays(tree, NAMES).paths["n3"]
+    assert ("n3", "n3", "n3") == add_outside_nodes(tree, NAMES).paths["n3"]
 
 
 @pytest.mark.parametrize(

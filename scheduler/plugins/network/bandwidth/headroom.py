@@ -32,8 +32,8 @@ class FullLink(NamedTuple):
 class _Listed(NamedTuple):
     """Links [from, to] between the domains of a level.
 
-    `shared` are those listed one way only, `turned` those of them that are listed the other way
-    round.
+    `shared`: links listed in one direction only, in both entries; `turned`: the entries [to, from]
+    of those.
     """
 
     level: str
