@@ -1,16 +1,22 @@
 """`never_whole` compared with the history of a group: a member of a once complete group never
-counts as one of an incomplete group.
+counts as one of an incomplete group. The minimum of a group is the same alone and in a tree.
 """
 
+import itertools
 from collections.abc import Sequence
 from random import Random
-from typing import NamedTuple
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from scheduler.base.clock import rfc3339
+from scheduler.groups.description.history import GroupHistory
 from scheduler.groups.description.past import never_whole
+from scheduler.groups.description.spec import GroupNode, GroupSpec
+from scheduler.groups.sources import registry
 from scheduler.objects.pod import Pod, PodCondition
 from scheduler.state.podindex import Placed, place
 from scheduler.state.shapes import Shapes
@@ -103,3 +109,43 @@ def check(seed: int) -> bool:
     verdict = is_half and never_whole(placed, waiting, size, [rfc3339(START)])
     assert not (verdict and history.was_whole), (seed, history)
     return verdict
+
+
+def test_the_minimum_of_a_group_is_the_same_alone_and_as_the_only_group_of_a_tree():
+    """For every number of running, finished and waiting members, and with and without the label of
+    a group that was complete.
+    """
+    reduced = 0
+    counts = itertools.product(range(1, 5), range(4), range(3), range(4), (False, True))
+    for least, running, finished, waiting, is_marked in counts:
+        marked = {"sakkara.member.status": "Bound"} if is_marked else {}
+        members = [
+            make_pod(
+                f"g-{number}",
+                node="n" if number < running else "",
+                labels={"sakkara.group.name": "g"}
+                | (marked if number < running + finished else {}),
+            )
+            for number in range(running + finished + waiting)
+        ]
+        shapes = Shapes()
+        bound = [place(pod, shapes.of(pod), "n") for pod in members[:running]]
+        completed = [
+            with_status(pod, phase="Succeeded") for pod in members[running : running + finished]
+        ]
+        handle: Any = SimpleNamespace(evicted=tuple)
+        found: Any = SimpleNamespace(
+            finished=lambda _, done=completed: done,
+            bound=lambda _, there=bound: there,
+            described_by=lambda _: [],
+        )
+        key = registry.group_of(members[0]) if members else ""
+        alone = GroupSpec("default", "g", least)
+        tree = replace(alone, tree=GroupNode(key, "g", least))
+
+        asked = GroupHistory(handle, found).asked(key, alone, bound, members[running + finished :])
+        inside = GroupHistory(handle, found).asked(key, tree, bound, members[running + finished :])
+
+        assert [one.size for one in asked] == [one.tree.least for one in inside if one.tree]
+        reduced += asked[0].size < asked[1].size
+    assert reduced

@@ -101,6 +101,38 @@ def values_of(group, counts):
     return [value for _, _, value in objective_of(group, np.array(counts))]
 
 
+def bounds_hold(group, level):
+    """Compare the bounds for several units of a level with every placement in several.
+
+    Return False if there is none.
+    """
+    units = result.units(group, level)
+    fixed = np.array(group.fixed or (0,) * len(group.paths))
+    by_fullest = dict[int, list[int]]()
+    for counts in rolegroups.placements(group):
+        pods = np.array(counts).sum(axis=0) + fixed
+        there = [int(pods[leaves].sum()) for leaves in units]
+        if max(there) < sum(there):
+            own = values_of(group, counts)
+            by_fullest[max(there)] = min(own, by_fullest.get(max(there), own))
+    if not by_fullest:
+        return False
+    measures = [measure for _, measure, _ in objective_of(group, np.array(counts))]
+    nothing = [NOTHING] * len(measures)
+    at = measures.index("cost")
+    several = SeveralUnits(group, level, [*nothing[:at], 0, *nothing[at + 1 :]], at)
+    for fullest, least in by_fullest.items():
+        assert several.limits(fullest, fullest)[at] <= least[at], group
+    least = min(by_fullest.values())
+    for values in (None, least):
+        known = several.best(values, LIMITS, lambda: 60.0)
+        assert known.limits <= least, group
+        if known.counts is not None:
+            assert not checker.problems(group, known.counts.tolist()), group
+            assert values is None or values_of(group, known.counts) < values
+    return True
+
+
 @pytest.mark.parametrize("batch", batches(25, 2_000))
 def test_limits_hold_for_every_placement(batch):
     """Usually the placement found with them meets them; the whole answer is optimal."""
@@ -139,32 +171,28 @@ def test_limits_of_several_units_hold_for_all_placements_in_several(batch):
         if not 0 < level < len(group.levels) or not trafficleaves.is_bounded_by_leaves(group):
             continue
         group = msgspec.structs.replace(group, minimum=group.wanted)
-        units = result.units(group, level)
-        fixed = np.array(group.fixed or (0,) * len(group.paths))
-        by_fullest = dict[int, list[int]]()
-        for counts in rolegroups.placements(group):
-            pods = np.array(counts).sum(axis=0) + fixed
-            there = [int(pods[leaves].sum()) for leaves in units]
-            if max(there) < sum(there):
-                own = values_of(group, counts)
-                by_fullest[max(there)] = min(own, by_fullest.get(max(there), own))
-        if not by_fullest:
-            continue
-        measures = [measure for _, measure, _ in objective_of(group, np.array(counts))]
-        nothing = [NOTHING] * len(measures)
-        at = measures.index("cost")
-        several = SeveralUnits(group, level, [*nothing[:at], 0, *nothing[at + 1 :]], at)
-        for fullest, least in by_fullest.items():
-            assert several.limits(fullest, fullest)[at] <= least[at], group
-        least = min(by_fullest.values())
-        for values in (None, least):
-            known = several.best(values, LIMITS, lambda: 60.0)
-            assert known.limits <= least, group
-            if known.counts is not None:
-                assert not checker.problems(group, known.counts.tolist()), group
-                assert values is None or values_of(group, known.counts) < values
-        compared += 1
+        compared += bounds_hold(group, level)
     assert compared >= BATCH // 12
+
+
+@pytest.mark.parametrize("size", [3, 4])
+def test_limits_of_several_units_hold_if_only_one_rack_has_capacity_for_a_role(size):
+    """Members of the two roles have traffic with their own role only: the fullest rack with one
+    role whole is cheapest, and no search tries it, since no other rack has capacity for the rest.
+    """
+    racks = range(3)
+    group = GroupProblem(
+        (Role(size, (1,), (size,) * len(racks)),) * 2,
+        ((size,), (size - 1,), (size - 1,)),
+        (Level("rack"), Level("node")),
+        tuple((f"r{at}", f"n{at}") for at in racks),
+        2 * size,
+        classes=tuple(PodClass(f"c{at}", (at,)) for at in range(2)),
+        traffic=tuple(Traffic(at, at, 1) for at in range(2)),
+        costs=TrafficCosts((1, 0)),
+        unwished=(0, 1),
+    )
+    assert bounds_hold(group, 1)
 
 
 def test_limits_of_one_unit_hold_for_all_placements_in_one():

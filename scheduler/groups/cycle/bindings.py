@@ -136,7 +136,7 @@ class GroupBindings:
     def go_on(self, now: float) -> None:
         """Advance some members of each group; request another turn of the engine for the rest."""
         for binding in list(self.by_key.values()):
-            most = AT_A_TIME - (self._go_on(binding, AT_A_TIME, now) if binding.left else 0)
+            most = AT_A_TIME - self._go_on(binding, AT_A_TIME, now)
             self._begin_binds(binding, now)
             if binding.step is GroupStep.BIND and len(binding.left) <= most:
                 self._go_on(binding, most, now)

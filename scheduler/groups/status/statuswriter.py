@@ -139,11 +139,12 @@ class GroupStatusWriter:
             if data.get("status") == PREEMPTED:
                 return []
             return self._write(key, {"status": PREEMPTED, "preemptor": known.preemptor or None})
-        is_whole = 0 < size <= len(bound) + len(self._finished(key))
-        is_whole = is_whole and not any(placed.assumed for placed in bound)
+        if not size:  # an unreadable description: the reason is reported on its pods
+            return []
+        is_whole = size <= self.present(key) and not any(placed.assumed for placed in bound)
         if found and found[0][0] != configmap.KIND:
             # Pods that were created with a node were never scheduled: no report about that.
-            if not size or not all(past.bound_at(one.pod) for one in bound):
+            if not all(past.bound_at(one.pod) for one in bound):
                 return []
             record = self._records.of(key)
             record.status = BOUND if is_whole else record.status
@@ -152,7 +153,7 @@ class GroupStatusWriter:
                 self._inside(key, record, GroupStage.CHANGED, now) if is_whole else []
             )
         if not is_whole or not bound:
-            return self._in_part(key, bound, data) if size else []
+            return self._in_part(key, bound, data)
         record = self._records.of(key)
         if data.get("status") != BOUND:
             return self._bound(key, record, now)

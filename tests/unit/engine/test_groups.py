@@ -13,6 +13,7 @@ from scheduler.engine.effects import (
     OUTDATED,
     Answer,
     Bind,
+    Call,
     Effects,
     Leading,
     Look,
@@ -537,3 +538,25 @@ def test_an_undecided_group_keeps_reserved_capacity_only_for_bound_members(
     floor.single("s", cpu=3)  # before the group is tried again
 
     assert (set() if stands else {"s"}) == bound(floor.run())
+
+
+@pytest.mark.parametrize(("size", "is_reported"), [("2", True), ("none", False), ("0", False)])
+def test_a_bound_group_whose_description_becomes_unreadable_is_not_reported(
+    size: str, is_reported: bool
+):
+    """An edit removes status and placement, and may spoil the size: only a group with a size is
+    written again.
+    """
+    floor = Floor(1, 2)
+    floor.solve(the_solve(floor.run()))
+    for bind in [one for one in floor.run() if isinstance(one, Bind)]:
+        floor.handle(Answer(bind.id, 201))
+        pod = make_pod(bind.name, node=bind.node, labels=LABELS)
+        floor.handle(Watched("Pod", "MODIFIED", pod))
+    assert [one for one in floor.run() if isinstance(one, Call)]
+    floor.now += 60.0
+    meta = ConfigMapMeta(name="g", namespace="default", uid="cm-g", labels={GROUP_KEY: ""})
+    data = {"name": "g", "size": size, "constraints": "{}"}
+    floor.handle(Watched("GroupConfigMap", "MODIFIED", ConfigMap(meta, data)))
+
+    assert is_reported == any(isinstance(one, Call) for one in floor.run())
