@@ -1,7 +1,7 @@
 """Inject each bug in a copy of the project and simulate clusters until an invariant is violated.
 
-`python -m tests.simulated.find [--seed 1] [--minutes 1200] [--only TEXT]...` prints a line for each
-bug as it ends: after how many virtual minutes and seconds of CPU it was found, and by which
+`python -m tests.simulated.findbugs [--seed 1] [--minutes 1200] [--only TEXT]...` prints a line for
+each bug as it ends: after how many virtual minutes and seconds of CPU it was found, and by which
 invariant. A seed that violates one is run again without the bug; if it still does, it proves
 nothing and is skipped. Only a named invariant counts: a run that does not end, or whose own code
 fails, is reported as such. The exit code is 1 when a bug was not found.
