@@ -9,7 +9,7 @@ from typing import Any
 import typer.main
 
 from docs.generate import markdown
-from scheduler.cli.inputs.asking import EXIT_DOES_NOT_FIT, EXIT_UNPROVEN
+from scheduler.cli.inputs.cmdio import EXIT_DOES_NOT_FIT, EXIT_UNPROVEN
 from scheduler.cli.main import EXIT_ERROR, EXIT_INTERRUPTED, EXIT_USAGE, VERBS, app_for
 from scheduler.cli.verbs.plan.simulate import EXIT_DIFFERS
 

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from scheduler.base import logs
 from scheduler.cli.inputs.access import ClusterOptions
-from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.cmdio import options, setups
 from scheduler.cli.output.comparison import html, side
 from scheduler.cli.verbs.start.ui import HistoryView, live_page
 from scheduler.config import load

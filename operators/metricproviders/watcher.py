@@ -80,7 +80,7 @@ class PrometheusWatcher:
     name = "Prometheus"
 
     def __init__(self, fetch: Fetch, clock: Clock) -> None:
-        self._asking = Prometheus(fetch, clock, ())
+        self._client = Prometheus(fetch, clock, ())
         self._clock = clock
 
     async def fetch(self) -> ProviderFigures:
@@ -89,12 +89,12 @@ class PrometheusWatcher:
         newest = float("-inf")
         for kind, rule in RULES:
             for operator, over in ((_AVG, "avg_over_time"), (_STD, "stddev_over_time")):
-                found = await self._asking.instant(f"{over}({rule}[{WINDOW}])", ("instance",))
+                found = await self._client.instant(f"{over}({rule}[{WINDOW}])", ("instance",))
                 async for handful in in_turns(found.items()):
                     for node, (_, value) in handful:
                         figure = WatcherMetric(kind, rule, operator, WINDOW, PERCENT * value)
                         nodes[node].append(figure)
-            times = await self._asking.instant(f"max(timestamp({rule}))", ())
+            times = await self._client.instant(f"max(timestamp({rule}))", ())
             newest = max([newest, *(value for _, value in times.values())])
         if not nodes:
             rules = ", ".join(rule for _, rule in RULES)

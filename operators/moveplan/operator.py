@@ -249,7 +249,7 @@ class MovePlanOperator:
             tuple(sorted(self._cooling(plan))),
             plan=plan.metadata.name,
         )
-        found, error = await self._ask(question)
+        found, error = await self._query_planner(question)
         status = found.status
         if error:
             status = MovePlanStatus(phase=INVALID, statement=error[:1000])
@@ -270,7 +270,7 @@ class MovePlanOperator:
             if (parse_rfc3339(move.since) or 0.0) > since
         }
 
-    async def _ask(self, question: MoveQuestion) -> tuple[MoveAnswer, str]:
+    async def _query_planner(self, question: MoveQuestion) -> tuple[MoveAnswer, str]:
         """Return the planner's result, or the reason for none; ApiError if the cluster cannot be
         read.
         """
@@ -300,7 +300,7 @@ class MovePlanOperator:
             left,
             plan.metadata.name,
         )
-        found, error = await self._ask(question)
+        found, error = await self._query_planner(question)
         check = MoveCheck(later=f"the check failed: {error}") if error else found.check
         action = deciding.after_check(plan, check, self._around.clock.now())
         if action is not None:

@@ -84,7 +84,7 @@ class Calculated(msgspec.Struct, frozen=True):
 
 
 async def samples(
-    nodes: Iterable[MeasuredNode], reading: Reading, asked_at: float
+    nodes: Iterable[MeasuredNode], reading: Reading, read_at: float
 ) -> LatencySamples:
     """Return the latencies between known nodes; entries without a time have the response's age."""
     listed = sorted(nodes, key=lambda node: node.name)
@@ -92,7 +92,7 @@ async def samples(
     known = []
     async for handful in in_turns(reading.latencies.items()):
         known += [
-            (number[pair[0]], number[pair[1]], latency, reading.taken.get(pair, asked_at))
+            (number[pair[0]], number[pair[1]], latency, reading.taken.get(pair, read_at))
             for pair, latency in handful
             if pair[0] in number and pair[1] in number and pair[0] != pair[1]
         ]

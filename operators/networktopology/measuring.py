@@ -38,7 +38,7 @@ class Measurement(msgspec.Struct, frozen=True, eq=False):
     nodes: frozenset[str]
 
 
-class _Asked(msgspec.Struct):
+class _SourceState(msgspec.Struct):
     """The state of a source: time of the next query, last good response, error since then."""
 
     generation: int
@@ -55,28 +55,28 @@ class Measuring:
         self._api = api
         self._clock = clock
         self._reported = reported
-        self._asked: dict[Key, _Asked] = {}
+        self._states: dict[Key, _SourceState] = {}
 
     def forget(self, known: Mapping[Key, NetworkTopology]) -> None:
         """Drop the state of deleted objects."""
-        for key in [key for key in self._asked if key not in known]:
+        for key in [key for key in self._states if key not in known]:
             self._drop(key)
 
     def of(self, key: Key) -> tuple[Measurement | None, str]:
         """Return an object's last good response, None if it has expired, and the error since
         then.
         """
-        asked = self._asked.get(key)
-        if asked is None:
+        state = self._states.get(key)
+        if state is None:
             return None, ""
-        last = asked.last
-        if last is not None and self._clock.now() - last.taken_at >= asked.expires_s:
+        last = state.last
+        if last is not None and self._clock.now() - last.taken_at >= state.expires_s:
             last = None
-        return last, asked.error
+        return last, state.error
 
     def next_due(self) -> float | None:
         """Return the time of the next query in seconds since the epoch; None for never."""
-        return min((asked.due for asked in self._asked.values()), default=None)
+        return min((state.due for state in self._states.values()), default=None)
 
     async def refresh(self, key: Key, topology: NetworkTopology) -> None:
         """Query the object's source if it is due."""
@@ -84,33 +84,33 @@ class Measuring:
             self._drop(key)
             return
         now, generation = self._clock.now(), topology.metadata.generation
-        asked = self._asked.get(key)
-        if asked is None or asked.generation != generation:
-            last = asked.last if asked is not None else None
-            asked = _Asked(generation, now, expires_s(topology.spec), last)
-            self._asked[key] = asked
-        if asked.due > now:
+        state = self._states.get(key)
+        if state is None or state.generation != generation:
+            last = state.last if state is not None else None
+            state = _SourceState(generation, now, expires_s(topology.spec), last)
+            self._states[key] = state
+        if state.due > now:
             return
         try:
-            source, reading = await self._ask(key, topology)
+            source, reading = await self._query(key, topology)
         except (ApiError, ProviderError) as error:
-            asked.error, asked.due = str(error), now + RETRY_S
+            state.error, state.due = str(error), now + RETRY_S
         else:
-            asked.error = ""
-            asked.due = now + 60.0 * _minutes(topology.spec.freq_update, DEFAULT_EVERY_MIN)
-            if reading.latencies or asked.last is None:
+            state.error = ""
+            state.due = now + 60.0 * _minutes(topology.spec.freq_update, DEFAULT_EVERY_MIN)
+            if reading.latencies or state.last is None:
                 nodes = frozenset(node for pair in reading.latencies for node in pair)
-                asked.last = Measurement(reading, now, source, nodes)
+                state.last = Measurement(reading, now, source, nodes)
             else:
-                asked.error = f"{source} knows no latency any more"
-        newest = None if asked.last is None else asked.last.taken_at
-        self._reported(_name(key), newest, asked.error)
+                state.error = f"{source} knows no latency any more"
+        newest = None if state.last is None else state.last.taken_at
+        self._reported(_name(key), newest, state.error)
 
     def _drop(self, key: Key) -> None:
-        if self._asked.pop(key, None) is not None:
+        if self._states.pop(key, None) is not None:
             self._reported(_name(key), None, "")
 
-    async def _ask(self, key: Key, topology: NetworkTopology) -> tuple[str, Reading]:
+    async def _query(self, key: Key, topology: NetworkTopology) -> tuple[str, Reading]:
         """Query the source; return its name and its response."""
         spec = topology.spec
         if source_of(topology) == PROMETHEUS:
@@ -132,11 +132,11 @@ class Measuring:
         metric = f"netperf_p{percentile_of(spec)}_latency_microseconds"
         each = f"by ({', '.join(ENDS)})"
         async with HttpSource(settings) as fetch:
-            asking = Prometheus(fetch, self._clock, ())
-            values = await asking.instant(f"avg {each} (avg_over_time({metric}[{span}]))", ENDS)
+            queries = Prometheus(fetch, self._clock, ())
+            values = await queries.instant(f"avg {each} (avg_over_time({metric}[{span}]))", ENDS)
             # An average is as old as the newest sample in it.
             last = f"max {each} (max_over_time(timestamp({metric})[{span}:1m]))"
-            times = await asking.instant(last, ENDS) if values else {}
+            times = await queries.instant(last, ENDS) if values else {}
         return await read_samples(values, times)
 
     async def _secret(self, namespace: str, ref: SecretRef | None, usual: str) -> str:

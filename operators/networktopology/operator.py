@@ -246,13 +246,13 @@ class PodBookings:
     def _booking(self) -> tuple[Mapping[str, set[str]], Mapping[Key, Sequence[Workload]]]:
         """Return the namespaces of all groups by name, and the workloads that request bandwidth."""
         there: dict[str, set[str]] = defaultdict(set)
-        asking: dict[Key, Sequence[Workload]] = {}
+        members_of: dict[Key, Sequence[Workload]] = {}
         for group in self._view.objects("AppGroup").values():
             meta, members = group.metadata, group.spec.members
             there[meta.name].add(meta.namespace)
             if any(on.min_bandwidth for one in members for on in one.dependencies):
-                asking[meta.namespace, meta.name] = members
-        return there, asking
+                members_of[meta.namespace, meta.name] = members
+        return there, members_of
 
     def _of(
         self, key: Key, workloads: Sequence[Workload], pods: Mapping[str, Counter[Place]]

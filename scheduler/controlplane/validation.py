@@ -25,11 +25,11 @@ def request_faults(spec: Object) -> Iterator[FieldFault]:
         for index, container in enumerate(spec.get(part) or ()):
             resources = container.get("resources") or {}
             limits = resources.get("limits") or {}
-            for name, asked in (resources.get("requests") or {}).items():
-                if name in limits and value(asked) > value(limits[name]):
+            for name, requested in (resources.get("requests") or {}).items():
+                if name in limits and value(requested) > value(limits[name]):
                     yield FieldFault(
                         f"spec.{part}[{index}].resources.requests",
-                        canonical(asked),
+                        canonical(requested),
                         f"must be less than or equal to {name} limit of {canonical(limits[name])}",
                     )
 
@@ -39,11 +39,11 @@ def pod_level_faults(spec: Object) -> Iterator[FieldFault]:
     resources = spec.get("resources") or {}
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
     total = total_of_containers(spec, "requests") if requests else {}
-    for name, asked in requests.items():
-        if name in total and value(asked) < value(total[name]):
+    for name, requested in requests.items():
+        if name in total and value(requested) < value(total[name]):
             yield FieldFault(
                 f"spec.resources.requests[{name}]",
-                canonical(asked),
+                canonical(requested),
                 f"must be greater than or equal to aggregate container requests of {total[name]}",
             )
     for index, container in enumerate(spec.get("containers") or ()):

@@ -26,8 +26,8 @@ from scheduler.base.text import cut_bytes
 from scheduler.config import Loaded, to_configz
 from scheduler.config.fingerprint import fingerprint
 from scheduler.daemon import inspection
-from scheduler.daemon.asked import AskedParts
 from scheduler.daemon.gauges import show_ages, show_devices, show_network
+from scheduler.daemon.helperparts import HelperParts
 from scheduler.daemon.inbox import Inbox
 from scheduler.daemon.loop import Loop, TurnRecord
 from scheduler.daemon.profile import taken
@@ -92,7 +92,7 @@ class DaemonOptions(NamedTuple):
     stopwatch: Callable[[], float] = perf_s
     record: TurnRecord | None = None
     on_listed: Callable[[], None] = lambda: None
-    asking: str = ""
+    helper_jobs: str = ""
     limits: EffectLimits = EffectLimits()
     configuration_error: Callable[[], str] = lambda: ""
 
@@ -169,8 +169,15 @@ class Daemon:
             "profile": ", ".join(one.scheduler_name for one in loaded.profiles),
             "daemon": host,
         }
-        self._asked = AskedParts(
-            self.engine, self.history_log, access, clock, meters, loaded, options.asking, origin
+        self._helper_parts = HelperParts(
+            self.engine,
+            self.history_log,
+            access,
+            clock,
+            meters,
+            loaded,
+            options.helper_jobs,
+            origin,
         )
         self._server = self._make_server(loaded, access)
         self._fingerprint = fingerprint(loaded)
@@ -235,8 +242,8 @@ class Daemon:
             if self._options.figures is not None:
                 view = self.engine.watched
                 self._start("figures", self._options.figures(view, self._inbox.put))
-            if self._asked.parts:
-                self._start("asked", self._asked.run())
+            if self._helper_parts.parts:
+                self._start("helper parts", self._helper_parts.run())
             if self._election is not None:
                 self._election.publish(self._published)
                 self._start("election", self._election.run())
@@ -313,7 +320,7 @@ class Daemon:
         if self._traces is not None:
             await self._traces.close()
         await self._server.stop()
-        await self._asked.close()
+        await self._helper_parts.close()
         await self._client.close()
 
     def _after_turn(self) -> None:
@@ -391,7 +398,7 @@ class Daemon:
             set_verbosity=options.set_verbosity,
             history=lambda namespace, name: history(self.history_log.attempts, namespace, name),
             attempts=lambda most: self.history_log.attempts[-most:],
-            page=self._asked.show,
+            page=self._helper_parts.show,
             profile=taken if loaded.scheduler.enable_profiling else None,
         )
         certificate = ServingCertificate(

@@ -42,13 +42,13 @@ async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: s
     """
     limit = asyncio.Semaphore(AT_A_TIME)
 
-    async def ask(kind: Kind, where: str) -> bool:
-        asked = {"verb": "list", "group": kind.group, "resource": kind.plural}
+    async def is_allowed(kind: Kind, where: str) -> bool:
+        attributes = {"verb": "list", "group": kind.group, "resource": kind.plural}
         async with limit:
-            return await may({**asked, "namespace": where} if where else asked)
+            return await may({**attributes, "namespace": where} if where else attributes)
 
     kinds = {name: BY_KIND[name] for name in (NODE.kind, POD.kind, *namespaces) if name in _LISTED}
-    answers = await asyncio.gather(*(ask(kind, "") for kind in kinds.values()))
+    answers = await asyncio.gather(*(is_allowed(kind, "") for kind in kinds.values()))
     everywhere = {name for name, allowed in zip(kinds, answers, strict=True) if allowed}
     pairs = [
         (name, where)
@@ -58,7 +58,7 @@ async def rights(may: May, namespaces: Mapping[str, Iterable[str]], namespace: s
     ]
     left_out = len(pairs) - MOST_REVIEWS
     pairs = pairs[:MOST_REVIEWS]
-    answers = await asyncio.gather(*(ask(kinds[name], where) for name, where in pairs))
+    answers = await asyncio.gather(*(is_allowed(kinds[name], where) for name, where in pairs))
     found: dict[str, set[str]] = {}
     for (name, where), allowed in zip(pairs, answers, strict=True):
         if allowed:

@@ -59,7 +59,7 @@ def derived_kinds(loaded: Loaded) -> dict[str, DeriveKinds]:
     found = {}
     for one in loaded.profiles:
         args = one.args.get(GROUPS, NoArgs())
-        always, asked = args.derived_kinds()
-        if always or asked:
-            found[one.scheduler_name] = DeriveKinds(kinds_of(always), kinds_of(asked))
+        always, on_request = args.derived_kinds()
+        if always or on_request:
+            found[one.scheduler_name] = DeriveKinds(kinds_of(always), kinds_of(on_request))
     return found

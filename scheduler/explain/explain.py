@@ -22,7 +22,7 @@ from scheduler.explain.moving import live_moves
 from scheduler.explain.why.grouped import facts_of, left_out, why_with_group
 from scheduler.explain.why.pending import why_pending
 from scheduler.explain.why.placed import DECIDES, queue_place, why_placed
-from scheduler.explain.why.records import AskedField, SuggestedChange, Suggestion, Why
+from scheduler.explain.why.records import SuggestedChange, Suggestion, UnmetRequirement, Why
 from scheduler.framework.groups import GroupReport, title
 from scheduler.framework.running.runner import Runner
 from scheduler.framework.status import Code, Status
@@ -30,7 +30,7 @@ from scheduler.groups.plugin import GroupFacts
 from scheduler.objects.kinds import MOVE_PLAN
 from scheduler.objects.pod import Pod
 from scheduler.plugins.network import Tie
-from scheduler.simulate.cluster.extenders import unasked
+from scheduler.simulate.cluster.extenders import skipped_extenders
 from scheduler.simulate.costs import network_bill
 from scheduler.simulate.gates import gate_text
 from scheduler.simulate.records import API_VERSION, PodName, Result
@@ -125,7 +125,7 @@ def explain(
     found = next((one for one in stage.pending if one.metadata.uid == found.metadata.uid), found)
     waiting = _unplaced(found, engine, stage.now)
     served, notices = _served(waiting, engine, is_given=found.metadata.uid in snapshot.given)
-    notices += unasked(setup.loaded.scheduler.extenders, (found,))
+    notices += skipped_extenders(setup.loaded.scheduler.extenders, (found,))
     explanation = _explained(found, served, stage, wanted.ties)
     meant = "" if served is waiting else closest(found.spec.scheduler_name, engine.profiles)
     if meant and not found.spec.node_name:
@@ -184,8 +184,8 @@ def _misspelt(would: Explanation, pod: Pod, meant: str) -> Explanation:
         change = SuggestedChange(f"Pod {pod.key}", "spec.schedulerName", "set", meant)
         words = f"fits {would.node} with the schedulerName {meant}"
         suggestions = (Suggestion(would.node, (change,), words),)
-    asked = AskedField("spec.schedulerName", f"is of the scheduler {name}")
-    why = Why(sentence=f"{pod.key} waits: {text}", conflict=(asked,), suggestions=suggestions)
+    unmet = UnmetRequirement("spec.schedulerName", f"is of the scheduler {name}")
+    why = Why(sentence=f"{pod.key} waits: {text}", conflict=(unmet,), suggestions=suggestions)
     return replace(
         would,
         profile=name,

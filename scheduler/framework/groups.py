@@ -205,13 +205,15 @@ class PlanningContext(Protocol):
     def network_paths(self, rows: Rows) -> AreaPaths | None:
         """Return the network paths between members on these rows; None where they are not known."""
 
-    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+    def fits(self, relaxed: Sequence[Pod] | None = None) -> Fits:
         """Run the filters of the profile for any of the members; raises PluginError.
 
-        `asked` replaces the members: the same pods without the rules that the caller checks itself.
+        `relaxed` replaces the members: the same pods without the rules that the caller checks.
         """
 
-    def fits_each(self, asked: Sequence[Pod] | None = None) -> Sequence[tuple[Sequence[Pod], Fits]]:
+    def fits_each(
+        self, relaxed: Sequence[Pod] | None = None
+    ) -> Sequence[tuple[Sequence[Pod], Fits]]:
         """Run the filters for each distinct spec; return each with the pods of that spec."""
 
     def hold(self, nodes: Mapping[str, str]) -> AssignmentRejection | None:

@@ -117,8 +117,8 @@ class Planner:
             return None
         self._described.check(key, context.members)
         bound = staying(self._handle, self._members.bound(key))
-        asked, needed = self._history.asked(key, described, bound, context.members)
-        spec, deadline = deadlines.at_time(asked, context.members, context.now)
+        current, needed = self._history.current_spec(key, described, bound, context.members)
+        spec, deadline = deadlines.at_time(current, context.members, context.now)
         tree = self._trees.of(spec, context.nodes)
         spec = kueuelevels.resolved(hypernodes.resolved(spec, tree), tree)
         check_levels(spec, tree.levels, tree.source)
@@ -198,10 +198,10 @@ class Planner:
         """
         task = placement.task
         while True:
-            asked = placement.question()  # 3 capacity
-            if isinstance(asked, Status):
-                return asked
-            answer = yield asked  # 4 solve
+            call = placement.question()  # 3 capacity
+            if isinstance(call, Status):
+                return call
+            answer = yield call  # 4 solve
             if not self._is_unchanged(task):
                 return undecided(f"the group {task.name} changed while it was planned")
             solution = solution_of(answer)
@@ -233,10 +233,10 @@ class Planner:
                 eviction = eviction_of(task, self._tools)  # runs all filters again
             if self._args.prefer_victims_that_fit_elsewhere:
                 lower = with_stranded(lower, task.context.elsewhere())
-            asked = eviction.question(lower)
-            if asked is None:
+            call = eviction.question(lower)
+            if call is None:
                 return None
-            solution = solution_of((yield asked))
+            solution = solution_of((yield call))
             offer = unanswered(task.name) if solution is None else eviction.offer(solution)
             if offer is None or isinstance(offer, Status):
                 return offer

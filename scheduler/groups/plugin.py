@@ -144,7 +144,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return True
         tried = {pod.metadata.uid for pod in pods}  # assumed to verify that all of them fit
         bound = list(beside(self.handle, self._members.placed(key), tried))
-        _, needed = self._history.asked(key, spec, bound, pods)
+        _, needed = self._history.current_spec(key, spec, bound, pods)
         return self._planner.evictor.may_ever_evict(needed, pods, bound)
 
     def resorted_by(self, change: Change) -> Callable[[Pod], bool] | None:
@@ -246,8 +246,8 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return unresolvable(self._described.missing(key))
         bound = staying(self.handle, self._members.bound(key))
-        asked, _ = self._history.asked(key, spec, bound, pods)
-        missing = asked.size - len(bound)
+        current, _ = self._history.current_spec(key, spec, bound, pods)
+        missing = current.size - len(bound)
         # At most the minimum in its object, for a group of fixed size.
         free = LARGEST_GROUP if spec.is_minimum else spec.size - len(bound)
         if spec.tree is not None:
@@ -269,13 +269,13 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
             return unschedulable(f"the group {name} waits for evicted pods to leave")
         if any(placed.assumed for placed in bound):
             return unschedulable(f"the group {name} waits until others of it are bound")
-        if missing <= 0 and asked.is_minimum and waiting:
+        if missing <= 0 and current.is_minimum and waiting:
             missing = 1
         if missing <= 0 or free <= 0:
             return unschedulable(f"the group {name} has all its {spec.size} members")
         able = [pod for pod in waiting if not pod.is_terminating and not self._members.dispute(pod)]
-        if asked.tree is not None:
-            return quorum.wanted(asked, asked.tree, able, bound)
+        if current.tree is not None:
+            return quorum.wanted(current, current.tree, able, bound)
         if len(able) < missing:
             return unschedulable(incomplete(spec, pods))
         taken = able
@@ -316,7 +316,7 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         placed = self._members.placed(key)
         begun = list(beside(self.handle, placed, unbound))
         there = list(beside(self.handle, placed, set(displaced)))
-        spec, _ = self._history.asked(key, spec, begun, [one.pod for one in there])
+        spec, _ = self._history.current_spec(key, spec, begun, [one.pod for one in there])
         short = quorum.short(spec, own, there, begun)
         if short or spec.tree is None:
             return short

@@ -76,11 +76,11 @@ class Extenders:
         self._prioritizing += effect.verb == "prioritize"
         started = perf_s()
         try:
-            asked = self._ask(endpoint, effect)
+            pending = self._send(endpoint, effect)
             if effect.verb == "bind":
                 # A failed answer does not tell whether the extender has sent a binding.
-                asked = self._fence.watched(asked, lambda found: not found.ok)
-            reply = await asked
+                pending = self._fence.watched(pending, lambda found: not found.ok)
+            reply = await pending
         finally:
             self._prioritizing -= effect.verb == "prioritize"
         result = "ok" if reply.ok else "error"
@@ -92,7 +92,7 @@ class Extenders:
         if self._session is not None:
             await self._session.close()
 
-    async def _ask(self, endpoint: _Endpoint, effect: AskExtender) -> Answer:
+    async def _send(self, endpoint: _Endpoint, effect: AskExtender) -> Answer:
         url = f"{endpoint.url}/{endpoint.verbs[effect.verb]}"
         try:
             body = extenderwire.question(effect, self.raw_objects, by_name=endpoint.by_name)

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.engine.engine import Engine
-from scheduler.explain.why.asks import PodAsk
+from scheduler.explain.why.requirements import PodRequirement
 from scheduler.explain.why.trials import PodTrial
 from scheduler.objects.pod import Pod, PodStatus
 
@@ -58,10 +58,11 @@ class Destinations:
         if found is None:
             copy = replacement(pod)
             trial = PodTrial(self._engine, copy, self._now)
-            asks = [
-                PodAsk(f"plugins.{one}", "", "", plugin=one, is_pre_filter=True) for one in without
+            requirements = [
+                PodRequirement(f"plugins.{one}", "", "", plugin=one, is_pre_filter=True)
+                for one in without
             ]
-            found = self._known[key] = self._nodes(trial.rows(copy, asks))
+            found = self._known[key] = self._nodes(trial.rows(copy, requirements))
         return found
 
     def accepts(self, pod: Pod) -> bool:

@@ -47,10 +47,10 @@ def _is_best_effort(pod: Pod) -> bool:
     wants = [container.resources for container in containers]
     if spec.resources is not None:
         wants.append(spec.resources)
-    return not any(_asks(one) for one in wants)
+    return not any(_has_requests(one) for one in wants)
 
 
-def _asks(resources: ResourceRequirements) -> bool:
+def _has_requests(resources: ResourceRequirements) -> bool:
     return any(
         amounts.get(name) is not None and resource_amount(name, amounts[name]) > 0
         for amounts in (resources.requests, resources.limits)

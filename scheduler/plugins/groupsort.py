@@ -205,9 +205,9 @@ def _computed(containers: tuple[_Amounts, ...]) -> int:
     some, full = False, bool(containers)
     for cpu_request, cpu_limit, memory_request, memory_limit in containers:
         for request, limit in ((cpu_request, cpu_limit), (memory_request, memory_limit)):
-            asked, bound = _positive(request), _positive(limit)
-            some = some or bool(asked or bound)
-            full = full and bound is not None and (asked is None or asked == bound)
+            requested, bound = _positive(request), _positive(limit)
+            some = some or bool(requested or bound)
+            full = full and bound is not None and (requested is None or requested == bound)
     if not some:
         return BEST_EFFORT
     return GUARANTEED if full else BURSTABLE

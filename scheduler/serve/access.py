@@ -114,7 +114,9 @@ class RequestAuthorizer:
         key = hashlib.blake2b(token.encode(errors="replace"), key=self._key).digest()
         if key in self._users:
             return self._users[key]
-        status = await self._ask("TokenReview", "authentication.k8s.io/v1", {"token": token})
+        status = await self._status_of_review(
+            "TokenReview", "authentication.k8s.io/v1", {"token": token}
+        )
         user = _token_user(status)
         self._count("TokenReview", allowed=user is not None)
         self._users[key] = user
@@ -136,13 +138,17 @@ class RequestAuthorizer:
         key = hashlib.blake2b(msgspec.json.encode(spec), key=self._key).digest()
         if key in self._verdicts:
             return self._verdicts[key]
-        status = await self._ask("SubjectAccessReview", "authorization.k8s.io/v1", spec)
+        status = await self._status_of_review(
+            "SubjectAccessReview", "authorization.k8s.io/v1", spec
+        )
         allowed = status.get("allowed") is True and status.get("denied") is not True
         self._count("SubjectAccessReview", allowed=allowed)
         self._verdicts[key] = allowed
         return allowed
 
-    async def _ask(self, kind: str, version: str, spec: dict[str, Any]) -> dict[str, Any]:
+    async def _status_of_review(
+        self, kind: str, version: str, spec: dict[str, Any]
+    ) -> dict[str, Any]:
         body = {"apiVersion": version, "kind": kind, "metadata": {}, "spec": spec}
         try:
             async with asyncio.timeout(REVIEW_TIMEOUT_S):

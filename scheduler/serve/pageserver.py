@@ -100,7 +100,7 @@ def entry(show: Show, access: RequestAuthorizer, *, is_named: bool = False) -> E
         # A browser sends a client certificate also for requests of foreign pages: deny those.
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             raise web.HTTPForbidden
-        user = await access.user(rules.asked(request))
+        user = await access.user(rules.access_request(request))
         if user is None or (is_named and user == ANONYMOUS):
             raise web.HTTPUnauthorized
         return await show(user, request.query.get("namespace", ""))

@@ -82,7 +82,7 @@ def authorization(access: RequestAuthorizer) -> Middleware:
 
     @web.middleware
     async def rule(request: web.Request, handler: Handler) -> web.StreamResponse:
-        refusal = await access.check(asked(request))
+        refusal = await access.check(access_request(request))
         if refusal is not None:
             return status_page(*refusal)
         return await handler(request)
@@ -90,7 +90,7 @@ def authorization(access: RequestAuthorizer) -> Middleware:
     return rule
 
 
-def asked(request: web.Request) -> AccessRequest:
+def access_request(request: web.Request) -> AccessRequest:
     """Return the attributes of the access review."""
     return AccessRequest(
         verb=request.method.lower(),

@@ -83,7 +83,7 @@ def figures(snapshot: Snapshot, simulation: Simulation) -> OutcomeFigures:
     for pod in snapshot.bound:
         pods.setdefault(pod.spec.node_name, []).append(pod)
     offered = {node.metadata.name: amounts(node.status.allocatable) for node in snapshot.nodes}
-    asked = {name: _sum(pods.get(name, ())) for name in offered}
+    requests = {name: _sum(pods.get(name, ())) for name in offered}
     keys = {pod.key for pod in simulation.pods}
     shapes = Counter(
         tuple(sorted(pod_requests(pod).items()))
@@ -92,7 +92,7 @@ def figures(snapshot: Snapshot, simulation: Simulation) -> OutcomeFigures:
     )
     wanted = dict(shapes.most_common(MOST_SHAPES))
     free = {
-        name: {resource: most - asked[name].get(resource, 0) for resource, most in own.items()}
+        name: {resource: most - requests[name].get(resource, 0) for resource, most in own.items()}
         for name, own in offered.items()
     }
     return OutcomeFigures(
@@ -103,7 +103,7 @@ def figures(snapshot: Snapshot, simulation: Simulation) -> OutcomeFigures:
         groups=len(simulation.groups),
         unproven=sum(1 for group in simulation.groups if group.objective and not group.optimal),
         resources={
-            resource: _use(resource, offered, asked, free, wanted)
+            resource: _use(resource, offered, requests, free, wanted)
             for resource in _resources(snapshot.nodes)
         },
     )
@@ -112,12 +112,12 @@ def figures(snapshot: Snapshot, simulation: Simulation) -> OutcomeFigures:
 def _use(
     resource: str,
     offered: Mapping[str, Amounts],
-    asked: Mapping[str, Amounts],
+    requests: Mapping[str, Amounts],
     free: Mapping[str, Amounts],
     wanted: Mapping[tuple[tuple[str, int], ...], int],
 ) -> ResourceUse:
     having = [name for name, own in offered.items() if own.get(resource)]
-    shares = [asked[name].get(resource, 0) / offered[name][resource] for name in having]
+    shares = [requests[name].get(resource, 0) / offered[name][resource] for name in having]
     mean = sum(shares) / len(shares) if shares else 0.0
     left = sum(max(0, free[name][resource]) for name in having)
     useless = 0.0
@@ -126,7 +126,7 @@ def _use(
         useless += count * sum(max(0, free[name][resource]) for name in blocked)
     pods = sum(wanted.values())
     return ResourceUse(
-        sum(asked[name].get(resource, 0) for name in having),
+        sum(requests[name].get(resource, 0) for name in having),
         sum(offered[name][resource] for name in having),
         math.sqrt(sum((one - mean) ** 2 for one in shares) / len(shares)) if shares else 0.0,
         useless / (left * pods) if left and pods else None,

@@ -15,7 +15,7 @@ DEFAULT_GPU = "nvidia.com/gpu"
 MOST_MEMBERS = 10_000
 
 
-class AskedShape(msgspec.Struct, frozen=True):
+class RequestedShape(msgspec.Struct, frozen=True):
     """Requests of one pod as quantities, '' and None for none; `gang` pods start together."""
 
     cpu: str = ""
@@ -29,27 +29,27 @@ class AskedShape(msgspec.Struct, frozen=True):
         return ", ".join(f"{text} {name}" for name, text in amounts.items() if text)
 
 
-def shape_items(asked: AskedShape, snapshot: Snapshot) -> list[Item]:
+def shape_items(shape: RequestedShape, snapshot: Snapshot) -> list[Item]:
     """Return the manifests of a shape; its GPUs are the resource `.../gpu` that the nodes offer.
 
     InputError if no amount is requested, or if a rack is requested and no node has a rack label.
     """
-    if asked.rack and asked.gang is None:
+    if shape.rack and shape.gang is None:
         raise InputError(
             "is a rule for a group: --gang N is the number of its pods", where="--rack"
         )
-    if asked.gang is not None and asked.gang > MOST_MEMBERS:
-        raise InputError(f"{asked.gang} pods; the most is {MOST_MEMBERS}", where="--gang")
-    requests = {"cpu": asked.cpu, "memory": asked.memory}
+    if shape.gang is not None and shape.gang > MOST_MEMBERS:
+        raise InputError(f"{shape.gang} pods; the most is {MOST_MEMBERS}", where="--gang")
+    requests = {"cpu": shape.cpu, "memory": shape.memory}
     requests = {name: text for name, text in requests.items() if text}
     gpu = gpu_resource(snapshot)
-    if asked.gpu:
-        requests[gpu] = str(asked.gpu)
+    if shape.gpu:
+        requests[gpu] = str(shape.gpu)
     if not requests:
         raise InputError("a shape needs --cpu, --memory or --gpu")
-    objects = [_pod(requests, gpu, number, asked) for number in range(asked.gang or 1)]
-    if asked.gang is not None:
-        objects.append(_group(asked, snapshot))
+    objects = [_pod(requests, gpu, number, shape) for number in range(shape.gang or 1)]
+    if shape.gang is not None:
+        objects.append(_group(shape, snapshot))
     return list(items_of_objects(objects, "shape"))
 
 
@@ -63,7 +63,7 @@ def gpu_resource(snapshot: Snapshot) -> str:
     return max(sorted(counts), key=lambda name: counts[name], default=DEFAULT_GPU)
 
 
-def _pod(requests: dict[str, str], gpu: str, number: int, asked: AskedShape) -> dict[str, Any]:
+def _pod(requests: dict[str, str], gpu: str, number: int, shape: RequestedShape) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "schedulerName": "trellis",
         "containers": [{"name": "main", "resources": {"requests": requests}}],
@@ -72,15 +72,15 @@ def _pod(requests: dict[str, str], gpu: str, number: int, asked: AskedShape) -> 
         # As the admission plugin ExtendedResourceToleration adds it if GPU nodes are tainted.
         spec["tolerations"] = [{"key": gpu, "operator": "Exists"}]
         spec["containers"][0]["resources"]["limits"] = {gpu: requests[gpu]}
-    if asked.gang is not None:
+    if shape.gang is not None:
         spec["schedulingGroup"] = {"podGroupName": NAME}
-    name = NAME if asked.gang is None else f"{NAME}-{number}"
+    name = NAME if shape.gang is None else f"{NAME}-{number}"
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-def _group(asked: AskedShape, snapshot: Snapshot) -> dict[str, Any]:
-    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": asked.gang}}}
-    if asked.rack:
+def _group(shape: RequestedShape, snapshot: Snapshot) -> dict[str, Any]:
+    spec: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": shape.gang}}}
+    if shape.rack:
         carried = {label for node in snapshot.nodes for label in node.metadata.labels}
         label = next((one for one in PRESETS["rack"] if one in carried), None)
         if label is None:

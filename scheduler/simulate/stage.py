@@ -28,7 +28,7 @@ from scheduler.objects.kinds import WORKLOAD_GROUPS
 from scheduler.objects.pod import Pod
 from scheduler.objects.workloads import Namespace
 from scheduler.simulate.cluster.deviceclaims import CLAIM, TEMPLATE, claims_made, group_claims_made
-from scheduler.simulate.cluster.extenders import unasked
+from scheduler.simulate.cluster.extenders import skipped_extenders
 from scheduler.simulate.cluster.volumes import VolumeController
 from scheduler.simulate.derive import with_derived_groups
 from scheduler.snapshot import admission
@@ -111,7 +111,7 @@ def staged(snapshot: Snapshot, setup: Setup, options: AnswerOptions) -> StagedEn
     for pod in pending:
         created = parse_rfc3339(pod.metadata.creation_timestamp)
         deliver("Pod", pod, pod.key, now if created is None else min(created, now))
-    notices += unasked(setup.loaded.scheduler.extenders, pending)
+    notices += skipped_extenders(setup.loaded.scheduler.extenders, pending)
     known = {pod.metadata.uid for pod in pending}
     others = [*snapshot.ended, *(one for one in snapshot.unbound if one.metadata.uid not in known)]
     notices += (*reported, *snapshot.notices)

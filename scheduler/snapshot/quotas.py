@@ -26,9 +26,9 @@ def exceeded_quotas(quotas: Iterable[Object], pods: Iterable[Pod]) -> Iterator[s
         own = [pod for pod in own if _is_in_scope(pod, spec)]
         used = (quota.get("status") or {}).get("used") or {}
         for name, hard in (spec.get("hard") or {}).items():
-            asked = sum((_asked(pod, name) for pod in own), Decimal(0))
-            total = asked + _number(used.get(name, 0), quota)
-            if asked and total > _number(hard, quota):
+            requested = sum((_requested(pod, name) for pod in own), Decimal(0))
+            total = requested + _number(used.get(name, 0), quota)
+            if requested and total > _number(hard, quota):
                 yield (
                     f"the ResourceQuota {meta['namespace']}/{meta['name']} would refuse pods: "
                     f"{name} would be {canonical(f'{total:f}')}, the limit is {hard}"
@@ -97,29 +97,29 @@ def _violations(limit: Object, pod: Pod, of: Object) -> Iterator[str]:
     elif limit.get("type") == "Container":
         for one in (*pod.spec.containers, *pod.spec.init_containers):
             where = f"{pod.key}, container {one.name}"
-            asked, most = one.resources.requests, one.resources.limits
-            yield from _outside(limit, where, asked, most, of)
+            requested, most = one.resources.requests, one.resources.limits
+            yield from _outside(limit, where, requested, most, of)
 
 
 def _outside(
-    limit: Object, where: str, asked: Mapping[str, Any], most: Mapping[str, Any], of: Object
+    limit: Object, where: str, requested: Mapping[str, Any], most: Mapping[str, Any], of: Object
 ) -> Iterator[str]:
     """Yield the amounts that are outside of `min`, `max` and the ratio.
 
     As kube-apiserver does, it compares requests with the minimum and limits with the maximum.
     """
     for name, least in (limit.get("min") or {}).items():
-        if name not in asked or _number(asked[name], of) < _number(least, of):
-            own = asked.get(name, "none")
+        if name not in requested or _number(requested[name], of) < _number(least, of):
+            own = requested.get(name, "none")
             yield f"{where}: {name} requests {own}, the minimum is {least}"
     for name, highest in (limit.get("max") or {}).items():
         if name not in most or _number(most[name], of) > _number(highest, of):
             own = most.get(name, "none")
             yield f"{where}: {name} limit is {own}, the maximum is {highest}"
     for name, ratio in (limit.get("maxLimitRequestRatio") or {}).items():
-        if name not in asked or name not in most or not _number(asked[name], of):
+        if name not in requested or name not in most or not _number(requested[name], of):
             yield f"{where}: {name} needs a request and a limit, for the ratio {ratio}"
-        elif _number(most[name], of) > _number(ratio, of) * _number(asked[name], of):
+        elif _number(most[name], of) > _number(ratio, of) * _number(requested[name], of):
             yield f"{where}: {name} limit is more than {ratio} times the request"
 
 
@@ -145,7 +145,7 @@ def _amounts(container: Container, part: str) -> Counter[str]:
     return Counter({name: resource_amount(name, one) for name, one in amounts.items()})
 
 
-def _asked(pod: Pod, name: str) -> Decimal:
+def _requested(pod: Pod, name: str) -> Decimal:
     """Return a pod's use of a quota's amount, without the sums of init containers."""
     if name in _PODS:
         return Decimal(1)

@@ -175,15 +175,15 @@ def tree(
     pods: dict[str, list[Pod]] = {}
     for pod in snapshot.bound:
         pods.setdefault(pod.spec.node_name, []).append(pod)
-    asked = _resources(snapshot)
+    names = _resources(snapshot)
     leaves = {}
     for node in snapshot.nodes:
         name = node.metadata.name
         own = pods.get(name, [])
         known = last.leaves.get(name)
         # Objects are not changed but replaced.
-        if known is None or known[0] is not node or known[1] != own or known[2] != asked:
-            known = (node, own, asked, _leaf(node, own, asked))
+        if known is None or known[0] is not node or known[1] != own or known[2] != names:
+            known = (node, own, names, _leaf(node, own, names))
         leaves[name] = known
     last.leaves = leaves
     if named is None:
@@ -276,7 +276,7 @@ def _sum(level: str, name: str, children: tuple[TreeUnit, ...]) -> TreeUnit:
     )
 
 
-def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
+def _leaf(node: Node, pods: list[Pod], names: Sequence[str]) -> TreeUnit:
     offered = amounts(node.status.allocatable)
     requested: Counter[str] = Counter()
     groups: Counter[str] = Counter()
@@ -285,7 +285,7 @@ def _leaf(node: Node, pods: list[Pod], asked: Sequence[str]) -> TreeUnit:
         if group := group_name(pod):
             groups[group] += 1
     capacity = {
-        name: UnitCapacity(requested[name], offered[name]) for name in asked if name in offered
+        name: UnitCapacity(requested[name], offered[name]) for name in names if name in offered
     }
     # Taints of an administrator dedicate a node to pods that tolerate them, such as GPU nodes.
     closed = node.spec.unschedulable or any(

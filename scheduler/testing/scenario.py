@@ -25,7 +25,7 @@ from scheduler.intree import IN_TREE
 from scheduler.objects.plain import plain_data, read_object
 from scheduler.objects.pod import Pod
 from scheduler.simulate.cluster.cluster import SimulatedCluster
-from scheduler.simulate.cluster.extenders import unasked
+from scheduler.simulate.cluster.extenders import skipped_extenders
 from scheduler.simulate.stage import AnswerOptions, Setup, build_engine
 from scheduler.testing.scene import NOW, PluginClass
 
@@ -64,7 +64,7 @@ class Scenario:
         text = config or _config(classes, args or {})
         loaded = load(text, file="the scenario's configuration", registry=registry)
         self._clock = ManualClock(now)
-        unasked(loaded.scheduler.extenders)
+        skipped_extenders(loaded.scheduler.extenders)
         self._engine = build_engine(Setup(loaded, registry), AnswerOptions(ties=Ties.NAME))
         self._cluster = SimulatedCluster(self._engine, ())
         self._decisions: dict[str, list[Decision]] = {}

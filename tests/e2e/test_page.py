@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.cmdio import options, setups
 from scheduler.cli.inputs.logged import LogView
 from scheduler.cli.verbs.start.ui import page_of_files
 from scheduler.engine.attempt.cycle import Ties

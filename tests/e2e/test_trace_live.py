@@ -9,7 +9,7 @@ import json
 import signal
 from pathlib import Path
 
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.simulate.stage import AnswerOptions, staged
 from scheduler.simulate.traces.manifests import read_lines
@@ -56,7 +56,7 @@ async def test_a_watched_cluster_becomes_a_trace(cluster: LiveCluster, tmp_path:
 def _replayed(nodes: Path, trace: bytes, namespace: str) -> dict[str, str]:
     """Replay a trace with the built-in configuration; return the node of each pod."""
     snapshot = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
-    stage = staged(snapshot, asking.setups("").default, AnswerOptions(ties=Ties.UID))
+    stage = staged(snapshot, cmdio.setups("").default, AnswerOptions(ties=Ties.UID))
     player, found = TracePlayer(stage, "trellis"), {}
 
     def bound(pod: str, node: str, _at: float) -> None:

@@ -581,7 +581,7 @@ MUTATIONS: Final = (
     Mutation(
         "numbers of tasks bind although the minimum is below their sum",
         SOURCE, "_tasks",
-        "if not asked or members < sum(asked.values()):", "if not asked:",
+        "if not minimums or members < sum(minimums.values()):", "if not minimums:",
         (GROUP_SOURCES, "-k", "volcano"),
     ),
     Mutation(

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from scheduler.base.clock import rfc3339
-from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.cmdio import options, setups
 from scheduler.cli.verbs.start.ui import Work
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.explain.attempts import AttemptRecord, LeaderChange, undone

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from scheduler.about import VERSION
-from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.cmdio import options, setups
 from scheduler.cli.verbs.start.ui import Work
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.serve.pageroutes import PageRoutes

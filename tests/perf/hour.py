@@ -24,7 +24,7 @@ from typing import Any
 
 import aiohttp
 
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.sandbox.nodes.shape import plain_shape
 from scheduler.sandbox.sandbox import Sandbox, SandboxOptions
@@ -252,7 +252,7 @@ def replayed(folder: Path) -> tuple[dict[str, str], Manifest]:
     with trace.open("wb") as out:
         subprocess.run([sys.executable, "-m", "scheduler.cli.main", *words], stdout=out, check=True)
     cluster = read_snapshot(items_of(SourceFile("nodes", nodes.read_bytes())))
-    stage = staged(cluster, asking.setups("").default, AnswerOptions(ties=Ties.UID))
+    stage = staged(cluster, cmdio.setups("").default, AnswerOptions(ties=Ties.UID))
     player, found = TracePlayer(stage, "trellis"), dict[str, str]()
 
     def bound(pod: str, node: str, _at: float) -> None:

@@ -4,7 +4,7 @@ from time import process_time
 
 import pytest
 
-from scheduler.cli.inputs.asking import be_quick
+from scheduler.cli.inputs.cmdio import be_quick
 from scheduler.simulate.capacity import capacity
 from scheduler.testing import node
 from tests.unit.simulate.asking import default_setup, pod, snapshot

@@ -66,7 +66,7 @@ class FollowedCluster:
             if outcome == FITS:
                 chosen = self.outcomes.search(kind, names, name) or []
                 reported[name] = [
-                    [(c.ask.path, c.slot.id, _amounts(c)) for c in one] for one in chosen
+                    [(c.requested.path, c.slot.id, _amounts(c)) for c in one] for one in chosen
                 ]
             else:
                 reported[name] = WORDS.get(int(outcome), "timed out")
@@ -177,9 +177,9 @@ def test_a_serial_number_counts_as_soon_as_it_is_named():
     classes = [{"metadata": {"name": "any"}, "spec": {}}]
 
     def claims(expression):
-        ask = {"deviceClassName": "any", "selectors": [{"cel": {"expression": expression}}]}
+        requested = {"deviceClassName": "any", "selectors": [{"cel": {"expression": expression}}]}
         meta = {"name": "c", "namespace": "default", "uid": "c"}
-        requests = [{"name": "r", "exactly": ask}]
+        requests = [{"name": "r", "exactly": requested}]
         return [{"metadata": meta, "spec": {"devices": {"requests": requests}}}]
 
     followed = FollowedCluster()

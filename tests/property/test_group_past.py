@@ -143,9 +143,13 @@ def test_the_minimum_of_a_group_is_the_same_alone_and_as_the_only_group_of_a_tre
         alone = GroupSpec("default", "g", least)
         tree = replace(alone, tree=GroupNode(key, "g", least))
 
-        asked = GroupHistory(handle, found).asked(key, alone, bound, members[running + finished :])
-        inside = GroupHistory(handle, found).asked(key, tree, bound, members[running + finished :])
+        alone_now = GroupHistory(handle, found).current_spec(
+            key, alone, bound, members[running + finished :]
+        )
+        inside = GroupHistory(handle, found).current_spec(
+            key, tree, bound, members[running + finished :]
+        )
 
-        assert [one.size for one in asked] == [one.tree.least for one in inside if one.tree]
-        reduced += asked[0].size < asked[1].size
+        assert [one.size for one in alone_now] == [one.tree.least for one in inside if one.tree]
+        reduced += alone_now[0].size < alone_now[1].size
     assert reduced

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scheduler.cli.inputs.access import ClusterOptions
-from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.cmdio import options, setups
 from scheduler.cli.verbs.start.ui import live_page
 from scheduler.engine.attempt.cycle import Ties
 from scheduler.testing import node, pod

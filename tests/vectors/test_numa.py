@@ -311,7 +311,7 @@ def run_exclusive(case, expect):
     pod = read_pod(case["pod"])
     asked = demand.demand_of(pod)
     got = {
-        "requestsNonNative": asked.asks_devices,
+        "requestsNonNative": asked.requests_devices,
         "exclusive": demand.holds_exclusive(asked, frozenset(case["nrtResources"])),
     }
     assert set(expect) <= set(got), "unknown expectation"

@@ -64,7 +64,7 @@ def plan_for(own: Peer, peers: Iterable[Peer], pairs_per_zone_pair: int) -> Prob
     for peer in known.values():
         zones[peer.zone].append(peer.node)
     here = zones.pop(own.zone)
-    near = {node for node in here if node != own.node and _asks(own.node, node)}
+    near = {node for node in here if node != own.node and _probes(own.node, node)}
     far: set[str] = set()
     for zone, there in zones.items():
         for slot in range(pairs_per_zone_pair):
@@ -72,7 +72,7 @@ def plan_for(own: Peer, peers: Iterable[Peer], pairs_per_zone_pair: int) -> Prob
             if mine != own.node:
                 continue
             other = max(there, key=lambda node: (_hash(zone, own.zone, slot, node), node))
-            if _asks(own.node, other):
+            if _probes(own.node, other):
                 far.add(other)
 
     def in_order(nodes: set[str]) -> tuple[Peer, ...]:
@@ -94,7 +94,7 @@ def first_turn(node: str, plan: ProbePlan) -> int:
     return _hash("first", node) % max(2 * plan.pairs, 1)
 
 
-def _asks(one: str, other: str) -> bool:
+def _probes(one: str, other: str) -> bool:
     """Return whether `one` probes the pair, not `other`; true for exactly one order of the two."""
     first, second = sorted((one, other))
     return (one == first) == bool(_hash(first, second) & 1)

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.output.progress import progress
 from scheduler.groups.sources import registry as sources
@@ -68,12 +68,12 @@ def read_source(
     namespace = source.access.namespace or "default"
     if source.is_live:
         with progress("listing the cluster"):
-            kinds = asking.listed_kinds(*setups)
-            seen = asking.read_cluster(source.access, reader, kinds, note=note)
-        namespace, wanted = seen.namespace, asking.taken_at(wanted, seen)
+            kinds = cmdio.listed_kinds(*setups)
+            seen = cmdio.read_cluster(source.access, reader, kinds, note=note)
+        namespace, wanted = seen.namespace, cmdio.taken_at(wanted, seen)
     else:
-        reader.read(asking.noted(asking.items_in(source.snapshots), note))
-    reader.read(asking.noted(asking.items_in(source.files), note), are_given=True)
+        reader.read(cmdio.noted(cmdio.items_in(source.snapshots), note))
+    reader.read(cmdio.noted(cmdio.items_in(source.files), note), are_given=True)
     snapshot = reader.snapshot()
     if len(setups) == 1:
         snapshot = with_derived_groups(snapshot, setups[0].loaded)
@@ -98,7 +98,7 @@ def chosen_pod(snapshot: Snapshot, target: Target) -> Pod:
         bound = sum(1 for pod in running if pod.spec.node_name)
         text = f"{target.name} has {len(pods)} pods, {bound} on nodes"
         text += f", {len(pods) - len(running)} ended" if len(running) < len(pods) else ""
-        asking.print_stderr([f"notice: {text}; this is {chosen.key}"])
+        cmdio.print_stderr([f"notice: {text}; this is {chosen.key}"])
     return chosen
 
 
@@ -108,7 +108,7 @@ def given_pod(snapshot: Snapshot) -> Pod:
     if not given:
         raise InputError("gives no pod that waits; name one: NAME or TYPE/NAME", where="-f")
     if len(given) > 1:
-        asking.print_stderr([f"notice: {len(given)} pods are given; this is {given[0].key}"])
+        cmdio.print_stderr([f"notice: {len(given)} pods are given; this is {given[0].key}"])
     return given[0]
 
 

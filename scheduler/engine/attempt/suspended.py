@@ -146,9 +146,9 @@ class SuspendedCycles:
         except (PluginError, InputError, PutOffError) as error:
             self._changes.append(CycleEnded(waiting.subject, error))
         else:
-            self._ask(waiting, calls, now)
+            self._send(waiting, calls, now)
 
-    def _ask(self, waiting: _Waiting, calls: tuple[CycleCall, ...], now: float) -> None:
+    def _send(self, waiting: _Waiting, calls: tuple[CycleCall, ...], now: float) -> None:
         waiting.results = [UNANSWERED] * len(calls)
         waiting.holds = any(isinstance(call, ExtenderCall) for call in calls)
         patience_s = 0.0

@@ -162,7 +162,7 @@ class Bindings:
     def resume(self, uid: str, now: float) -> None:
         """Bind a member that waited for its group."""
         pod = self._pods.get(uid)
-        if pod is not None and isinstance(pod.asked, PreBindDone):
+        if pod is not None and isinstance(pod.step, PreBindDone):
             pod.is_binding = True
             self._advance(pod, CallResult(200), now)
 
@@ -175,7 +175,7 @@ class Bindings:
     def preempt(self, uid: str, now: float) -> bool:
         """End the binding of a pod that is not being bound yet; return whether it ended."""
         pod = self._pods.get(uid)
-        if pod is None or isinstance(pod.asked, BindPod):
+        if pod is None or isinstance(pod.step, BindPod):
             return False
         self._end(pod, Status(Code.UNSCHEDULABLE, ("preempted",), PREEMPTED), now)
         return True
@@ -190,12 +190,12 @@ class Bindings:
         if answer.reason == OUTDATED:
             pod.is_outdated = pod.is_outdated or bool(objection(pod, self._cluster))
             pod.is_unsent = not pod.is_outdated
-        if pod.is_looking and isinstance(pod.asked, BindPod):
+        if pod.is_looking and isinstance(pod.step, BindPod):
             self._bind_seen(pod, result, now)
-        elif result.ok or not isinstance(pod.asked, BindPod):
+        elif result.ok or not isinstance(pod.step, BindPod):
             self._advance(pod, result, now)
         else:
-            if is_doubtful(pod.asked, result):
+            if is_doubtful(pod.step, result):
                 pod.doubt_until = now + LATE_S
             is_open = result.code in (0, 404, 409) or result.code >= 500 or now < pod.doubt_until
             (self._look if is_open else self._advance)(pod, result, now)
@@ -213,7 +213,7 @@ class Bindings:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        if isinstance(pod.asked, BindPod):
+        if isinstance(pod.step, BindPod):
             self._forget_effect(pod)
             self._advance(pod, CallResult(200), now)
         else:
@@ -235,7 +235,7 @@ class Bindings:
         for uid, until in list(self._until.items()):
             # The end of one binding may free capacity that has woken the next one already.
             if touched.intersection(until.reads) and self._until.get(uid) is until:
-                self._ask_predicate(self._pods[uid], until, now)
+                self._evaluate_predicate(self._pods[uid], until, now)
 
     def expire(self, now: float) -> Iterator[None]:
         """End one overdue wait, or look up one bind without an answer; the caller repeats the
@@ -248,22 +248,22 @@ class Bindings:
             if uid in self.waiting:
                 plugin, timeout_s = self.waiting[uid].first
                 self.reject(uid, plugin, failure.waited_too_long(plugin, timeout_s), now)
-            elif isinstance(pod.asked, WaitUntil) and now < pod.ends_at:
+            elif isinstance(pod.step, WaitUntil) and now < pod.ends_at:
                 self._deadlines.set(uid, pod.ends_at)
-                for effect in failure.waiting(pod.queued, pod.node, pod.asked, now):
+                for effect in failure.waiting(pod.queued, pod.node, pod.step, now):
                     self._outbox.put(effect)
-            elif isinstance(pod.asked, PreBindDone):
+            elif isinstance(pod.step, PreBindDone):
                 self._deadlines.set(uid, now + REPORT_AFTER_S)
                 others = self.awaited(uid)
                 for effect in failure.waiting_for_members(pod.queued, pod.node, others, now):
                     self._outbox.put(effect)
-            elif not isinstance(pod.asked, BindPod):
+            elif not isinstance(pod.step, BindPod):
                 self._forget_effect(pod)
                 self._advance(pod, CallResult(0, "Timeout", "context deadline exceeded"), now)
             elif pod.effect or pod.is_looking:
                 self._unanswered(pod, now)
             else:
-                self._send_bind(pod, pod.asked, now)
+                self._send_bind(pod, pod.step, now)
             yield
 
     def next_deadline(self) -> float | None:
@@ -285,57 +285,57 @@ class Bindings:
         self._until.pop(pod.uid, None)
         self._paused.discard(pod.uid)
         self._deadlines.drop(pod.uid)
-        pod.asked = None
+        pod.step = None
         steps = pod.steps
         if steps is None:
             return
         try:
             if isinstance(result, Exception):
-                asked = steps.throw(result)
+                step = steps.throw(result)
             else:
-                asked = next(steps) if result is None else steps.send(result)
+                step = next(steps) if result is None else steps.send(result)
         except StopIteration as stop:
             self._end(pod, stop.value, now)
         except PluginError as error:
             self._end(pod, self._failed(error), now)
         else:
-            self._ask(pod, asked, now)
+            self._execute(pod, step, now)
 
-    def _ask(self, pod: InFlight, asked: Any, now: float) -> None:
+    def _execute(self, pod: InFlight, step: Any, now: float) -> None:
         """Turn a plugin's request into an effect or a wait; reject values that are neither."""
-        pod.asked = asked
-        if isinstance(asked, BindPod):
+        pod.step = step
+        if isinstance(step, BindPod):
             pod.is_binding = True
             self._leave_pre_bind(pod, now)
-            self._send_bind(pod, asked, now)
+            self._send_bind(pod, step, now)
             return
-        if isinstance(asked, PreBindDone):
+        if isinstance(step, PreBindDone):
             self._leave_pre_bind(pod, now)
             self._pause(pod, now)
             return
         namespace = pod.queued.pod.metadata.namespace
-        if isinstance(asked, WillWait | WaitUntil) and (
+        if isinstance(step, WillWait | WaitUntil) and (
             full := self.pre_bind.enter(namespace, pod.uid, is_member=pod.is_member)
         ):
             self._end(pod, Status(Code.UNSCHEDULABLE, (full,), PRE_BIND), now)
             return
-        pod.has_place = isinstance(asked, WillWait | WaitUntil) or pod.has_place
+        pod.has_place = isinstance(step, WillWait | WaitUntil) or pod.has_place
         self._write_nomination(pod)
-        if isinstance(asked, ApiCall):
+        if isinstance(step, ApiCall):
             effect = self._expect(pod, now)
-            self._outbox.put(Call(effect, asked.method, asked.path, asked.content_type, asked.body))
-        elif isinstance(asked, WaitUntil):
-            pod.ends_at = now + asked.timeout_s
+            self._outbox.put(Call(effect, step.method, step.path, step.content_type, step.body))
+        elif isinstance(step, WaitUntil):
+            pod.ends_at = now + step.timeout_s
             self._deadlines.set(pod.uid, min(pod.ends_at, now + REPORT_AFTER_S))
-            self._until[pod.uid] = asked
-            self._ask_predicate(pod, asked, now)
-        elif isinstance(asked, PodEvent):
-            self._outbox.put(failure.plain_event(pod.queued.pod, asked, now))
+            self._until[pod.uid] = step
+            self._evaluate_predicate(pod, step, now)
+        elif isinstance(step, PodEvent):
+            self._outbox.put(failure.plain_event(pod.queued.pod, step, now))
             self._advance(pod, CallResult(200), now)
-        elif isinstance(asked, WillWait):
+        elif isinstance(step, WillWait):
             self._advance(pod, CallResult(200), now)
         else:
-            self._advance(pod, TypeError(f"yielded a {type(asked).__name__}"), now)
+            self._advance(pod, TypeError(f"yielded a {type(step).__name__}"), now)
 
     def _pause(self, pod: InFlight, now: float) -> None:
         """Keep a member on hold until its group may begin to bind."""
@@ -350,7 +350,7 @@ class Bindings:
             pod.has_place = False
             self.pre_bind.leave(pod.queued.pod.metadata.namespace, pod.uid, now)
 
-    def _send_bind(self, pod: InFlight, asked: BindPod, now: float) -> None:
+    def _send_bind(self, pod: InFlight, step: BindPod, now: float) -> None:
         """Send a bind, for the first time or again: it carries the uid, a second one does no
         harm.
         """
@@ -358,12 +358,12 @@ class Bindings:
         pod.binds += 1
         effect = self._expect(pod, now)
         meta = pod.queued.pod.metadata
-        if asked.extender is None:
-            self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, asked.node))
+        if step.extender is None:
+            self._outbox.put(Bind(effect, meta.namespace, meta.name, meta.uid, step.node))
             return
-        self._deadlines.set(pod.uid, now + max(ANSWER_DEADLINE_S, asked.timeout_s + GRACE_S))
-        whom = (meta.namespace, meta.name, meta.uid, (asked.node,))
-        self._outbox.put(AskExtender(effect, asked.extender, "bind", *whom))
+        self._deadlines.set(pod.uid, now + max(ANSWER_DEADLINE_S, step.timeout_s + GRACE_S))
+        whom = (meta.namespace, meta.name, meta.uid, (step.node,))
+        self._outbox.put(AskExtender(effect, step.extender, "bind", *whom))
 
     def _unanswered(self, pod: InFlight, now: float) -> None:
         """Look up a bind without an answer, or repeat the look-up."""
@@ -373,7 +373,7 @@ class Bindings:
             pod.failure = CallResult(0, "Timeout", "the bind was not answered")
         self._look(pod, pod.failure, now)
 
-    def _ask_predicate(self, pod: InFlight, until: WaitUntil, now: float) -> None:
+    def _evaluate_predicate(self, pod: InFlight, until: WaitUntil, now: float) -> None:
         try:
             holds = until.predicate()
         except Exception as error:  # noqa: BLE001 - raised again inside the plugin
@@ -411,7 +411,7 @@ class Bindings:
         executed any more, then read the pod once.
         """
         until = pod.doubt_until
-        if pod.binds < MOST_BINDS and isinstance(pod.asked, BindPod) and pod.asked.extender is None:
+        if pod.binds < MOST_BINDS and isinstance(pod.step, BindPod) and pod.step.extender is None:
             pod.is_looking = False
             until = min(until, now + LOOK_AGAIN_S * 2.0 ** (pod.binds - 1))
         self._deadlines.set(pod.uid, until)

@@ -32,7 +32,7 @@ class InFlight(msgspec.Struct, eq=False):
     node: str
     started_s: float = 0.0
     steps: Generator[BindStep, CallResult, Status] | None = None
-    asked: BindStep | None = None
+    step: BindStep | None = None
     effect: int = 0
     binds: int = 0
     doubt_until: float = 0.0
@@ -65,9 +65,9 @@ class Ended(msgspec.Struct, frozen=True):
     status: Status
 
 
-def is_doubtful(asked: BindPod, result: CallResult) -> bool:
+def is_doubtful(step: BindPod, result: CallResult) -> bool:
     """Return whether a bind that failed may have succeeded, or may still succeed."""
-    if asked.extender is not None:
+    if step.extender is not None:
         return result.reason in UNKNOWN
     return result.code == 0
 

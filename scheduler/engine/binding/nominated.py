@@ -69,10 +69,10 @@ class NominatedPods:
         self._catch_up()
         if not self._nominations:
             return self.none
-        asking = members or (pod,)
-        may_evict = self._nominations.may_evict(asking)
+        preemptors = members or (pod,)
+        may_evict = self._nominations.may_evict(preemptors)
         is_member = self._nominations.is_grouped(pod)
-        priority = self._nominations.priority_among(asking)
+        priority = self._nominations.priority_among(preemptors)
         if keeps_nominations or (is_member and not may_evict):
             priority = _LOWEST
         is_respected = self._highest >= priority

@@ -53,12 +53,12 @@ class ExtenderAttempts:
         """Start a cycle with extenders; return False, and do nothing, if none applies
         to the pod.
         """
-        asked = interested(self._extenders, queued.pod)
-        if not any(one.filters or one.prioritizes or one.preempts for one in asked):
+        involved = interested(self._extenders, queued.pod)
+        if not any(one.filters or one.prioritizes or one.preempts for one in involved):
             return False
         cycle = ExtenderCycle(
             lambda: self._attempts.begun(queued, self._outbox.now),
-            asked,
+            involved,
             self._observation.fault,
         )
         # Changes while an answer is awaited must be recorded.

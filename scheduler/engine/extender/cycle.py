@@ -66,7 +66,7 @@ class ExtenderCycle:
         self._renew = renew
         self._extenders = extenders
         self._complain = complain
-        self._has_asked = False
+        self._has_called = False
         self._may_begin_anew = True
         self.attempt: Attempt
 
@@ -99,7 +99,7 @@ class ExtenderCycle:
         names = attempt.nodes.names(feasible)
         verdict = yield from self._filtered(names)
         scores = yield from self._scored(verdict.passed)
-        if not self._has_asked:
+        if not self._has_called:
             return best(attempt, pre, feasible, rejections)
         decision = yield from self._on_live_nodes(names, verdict, scores)
         if decision is None:
@@ -180,12 +180,12 @@ class ExtenderCycle:
 
     def _scored(self, names: tuple[str, ...]) -> Steps:
         """Call all scoring extenders at once; one that fails contributes no scores."""
-        asked = [extender for extender in self._extenders if extender.prioritizes]
-        if not asked or len(names) < 2:
+        prioritizing = [extender for extender in self._extenders if extender.prioritizes]
+        if not prioritizing or len(names) < 2:
             return []
-        results = yield tuple(self._call(one, "prioritize", nodes=names) for one in asked)
+        results = yield tuple(self._call(one, "prioritize", nodes=names) for one in prioritizing)
         scores: list[tuple[ConfiguredExtender, Mapping[str, int]]] = []
-        for extender, result in zip(asked, results, strict=True):
+        for extender, result in zip(prioritizing, results, strict=True):
             try:
                 scores.append((extender, by_name(answer_of(result).scores)))
             except ExtenderFault as fault:
@@ -235,7 +235,7 @@ class ExtenderCycle:
         nodes: tuple[str, ...] = (),
         offers: tuple[Offer, ...] = (),
     ) -> ExtenderCall:
-        self._has_asked = True
+        self._has_called = True
         pod = self.attempt.cycle.pod
         return ExtenderCall(pod, extender.number, verb, extender.timeout_s, nodes, offers)
 
@@ -247,7 +247,7 @@ class ExtenderCycle:
             raise fault
 
     def _fresh(self) -> Attempt:
-        self._has_asked = False
+        self._has_called = False
         attempt = self._renew()
         attempt.wants_offers = any(extender.preempts for extender in self._extenders)
         return attempt

@@ -85,20 +85,20 @@ def bound_through(extender: ConfiguredExtender, steps: BindSteps) -> BindSteps:
     while True:
         try:
             if isinstance(answer, Exception):
-                asked = steps.throw(answer)
+                step = steps.throw(answer)
             else:
-                asked = next(steps) if answer is None else steps.send(answer)
+                step = next(steps) if answer is None else steps.send(answer)
         except StopIteration as stop:
             status: Status = stop.value
             return status
         try:
-            if isinstance(asked, BindPod):
-                bound = yield BindPod(asked.pod, asked.node, extender.number, extender.timeout_s)
+            if isinstance(step, BindPod):
+                bound = yield BindPod(step.pod, step.node, extender.number, extender.timeout_s)
                 if not bound.ok and not extender.ignorable:
                     return Status(Code.ERROR, (bound.message or bound.reason,))
-                answer = bound if bound.ok else (yield asked)
+                answer = bound if bound.ok else (yield step)
             else:
-                answer = yield asked
+                answer = yield step
         except GeneratorExit:
             steps.close()
             raise

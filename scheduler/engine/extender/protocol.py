@@ -41,18 +41,18 @@ def take_filter(extender: ConfiguredExtender, result: CallResult, verdict: Filte
     """Apply the response to a filter call; ExtenderFault if it is invalid."""
     answer = answer_of(result)
     passed = answer.nodes or ()
-    asked = frozenset(verdict.passed)
+    sent = frozenset(verdict.passed)
     kept = frozenset(passed)
-    if not kept <= asked:
-        unknown = next(name for name in passed if name not in asked)
+    if not kept <= sent:
+        unknown = next(name for name in passed if name not in sent)
         raise ExtenderFault(
             f'extender "{extender.name}" claims a filtered node "{unknown}" '
             "which is not found in the input node list"
         )
-    refused = asked - kept
+    refused = sent - kept
     verdict.unresolvable |= {n: t for n, t in answer.unresolvable.items() if n in refused}
     verdict.failed |= {n: t for n, t in answer.failed.items() if n in refused}
-    if len(kept) < len(asked):
+    if len(kept) < len(sent):
         verdict.passed = tuple(name for name in verdict.passed if name in kept)
 
 
@@ -70,11 +70,11 @@ def answer_of(result: CallResult) -> ExtenderAnswer:
 
 
 def offers_left(
-    extender: ConfiguredExtender, result: CallResult, asked: tuple[Offer, ...], nodes: Nodes
+    extender: ConfiguredExtender, result: CallResult, sent: tuple[Offer, ...], nodes: Nodes
 ) -> tuple[Offer, ...]:
     """Return the preemption candidates that the extender kept; `nodes` are the live nodes."""
     kept = []
-    shown = {(offer.node, uid) for offer in asked for uid in offer.victims}
+    shown = {(offer.node, uid) for offer in sent for uid in offer.victims}
     for offer in answer_of(result).offers:
         if nodes.row(offer.node) is None:
             raise ExtenderFault(f'nodeinfo not found for node name "{offer.node}"')

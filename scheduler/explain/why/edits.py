@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from scheduler.explain.why.asks import without_request
+from scheduler.explain.why.requirements import without_request
 from scheduler.objects.groups.kueue import HOSTNAME
 from scheduler.objects.meta import ObjectMeta
 from scheduler.objects.node import Node

@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from scheduler.base.reasons import UNSCHEDULABLE
-from scheduler.explain.why.asks import PodAsk, asks_of, without_all
 from scheduler.explain.why.grouptrials import GroupEdit, GroupTrial
-from scheduler.explain.why.records import AskedField, Why
+from scheduler.explain.why.records import UnmetRequirement, Why
 from scheduler.explain.why.remedies import remedies
-from scheduler.explain.why.rules import LevelRuleAsk, rules_of
+from scheduler.explain.why.requirements import PodRequirement, requirements_of, without_all
+from scheduler.explain.why.rules import LevelRuleRequirement, rules_of
 from scheduler.explain.why.search import ChangeSearch, FoundChanges
 from scheduler.explain.why.trials import PodTrial
 from scheduler.framework.groups import GroupReport, MemberOrder, title
@@ -57,11 +57,14 @@ def why_with_group(
     trial = GroupTrial(run, key)
     if facts is None or not trial.members:
         return why
-    asks, found = _conflict(trial, facts, group)
-    corrections = [[asks[one] for one in some] for some in found.corrections]
+    requirements, found = _conflict(trial, facts, group)
+    corrections = [[requirements[one] for one in some] for some in found.corrections]
     return replace(
         why,
-        conflict=tuple(AskedField(asks[one].field, asks[one].text) for one in found.conflict),
+        conflict=tuple(
+            UnmetRequirement(requirements[one].field, requirements[one].text)
+            for one in found.conflict
+        ),
         smallest=found.is_smallest,
         suggestions=remedies(trial, facts, group, corrections),
     )
@@ -104,20 +107,20 @@ def _first_to_last(names: Sequence[str]) -> str:
 
 def _conflict(
     trial: GroupTrial, facts: GroupFacts, group: GroupReport
-) -> tuple[tuple[PodAsk | LevelRuleAsk, ...], FoundChanges]:
+) -> tuple[tuple[PodRequirement | LevelRuleRequirement, ...], FoundChanges]:
     """Return the requirements and rules of the members, and a minimal conflict (by number).
 
     The first member's requirements represent all: the others have the same, or weaker ones.
     """
     engine, first = trial.run.engine, trial.members[0]
-    own = asks_of(first, PodTrial(engine, first, trial.now).untolerated())
+    own = requirements_of(first, PodTrial(engine, first, trial.now).untolerated())
     own = tuple(replace(one, text=_phrase(one)) for one in own)
     rules = rules_of(facts)
-    asks: tuple[PodAsk | LevelRuleAsk, ...] = (*own, *rules)
+    requirements: tuple[PodRequirement | LevelRuleRequirement, ...] = (*own, *rules)
 
     def fits(removed: frozenset[int]) -> bool | None:
-        unasked = [own[one] for one in sorted(removed) if one < len(own)]
-        edit = GroupEdit(tuple(without_all(pod, unasked) for pod in trial.members))
+        relaxed = [own[one] for one in sorted(removed) if one < len(own)]
+        edit = GroupEdit(tuple(without_all(pod, relaxed) for pod in trial.members))
         for one in sorted(removed):
             if one >= len(own):
                 edit = rules[one - len(own)].drop(edit)
@@ -125,15 +128,15 @@ def _conflict(
         return None if nodes is None else bool(nodes)
 
     named = {f"requests[{text.rpartition(' ')[2]}]" for text in group.conflict if REQUEST in text}
-    order = sorted(range(len(asks)), key=lambda one: asks[one].field not in named)
+    order = sorted(range(len(requirements)), key=lambda one: requirements[one].field not in named)
     with trial.within(CONFLICT_S):
-        return asks, ChangeSearch(order, fits, MOST_TRIALS).run()
+        return requirements, ChangeSearch(order, fits, MOST_TRIALS).run()
 
 
-def _phrase(ask: PodAsk) -> str:
+def _phrase(requirement: PodRequirement) -> str:
     """Return a requirement as text for a placement of many pods."""
-    text = ask.text.replace("satisfies its", "satisfies their", 1)
-    return text.replace("has ", "gives each ", 1) if ask.resource else text
+    text = requirement.text.replace("satisfies its", "satisfies their", 1)
+    return text.replace("has ", "gives each ", 1) if requirement.resource else text
 
 
 def facts_of(run: SimulationRun, profile: str, key: str) -> GroupFacts | None:

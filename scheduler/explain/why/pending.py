@@ -15,8 +15,8 @@ from scheduler.base.errors import TrellisError
 from scheduler.engine.attempt.attempt import decide
 from scheduler.engine.decision import Decision
 from scheduler.engine.engine import Engine
-from scheduler.explain.why.asks import PodAsk, asks_of, without_all
-from scheduler.explain.why.records import AskedField, SuggestedChange, Suggestion, Why
+from scheduler.explain.why.records import SuggestedChange, Suggestion, UnmetRequirement, Why
+from scheduler.explain.why.requirements import PodRequirement, requirements_of, without_all
 from scheduler.explain.why.search import ChangeSearch, FoundChanges
 from scheduler.explain.why.suggesting import SuggestionSearch
 from scheduler.explain.why.trials import PodTrial
@@ -43,12 +43,17 @@ def why_pending(
     """
     trials = PodTrial(engine, pod, now)
     nodes = engine.attempt(pod, now).nodes.count
-    asks, found = conflict_of(trials, max(40, min(MOST_TRIALS, MOST_ROWS_TRIED // max(1, nodes))))
+    requirements, found = conflict_of(
+        trials, max(40, min(MOST_TRIALS, MOST_ROWS_TRIED // max(1, nodes)))
+    )
     suggesting = SuggestionSearch(trials)
-    suggestions = _suggestions(suggesting, asks, found)
+    suggestions = _suggestions(suggesting, requirements, found)
     why = Why(
         sentence="",
-        conflict=tuple(AskedField(asks[one].field, asks[one].text) for one in found.conflict),
+        conflict=tuple(
+            UnmetRequirement(requirements[one].field, requirements[one].text)
+            for one in found.conflict
+        ),
         smallest=found.is_smallest,
         suggestions=suggestions + with_priority(engine, pod, decision, now),
         preemption=decision.message.partition(PREEMPTION)[2],
@@ -59,49 +64,53 @@ def why_pending(
         if current is None
         else f"{pod.key} is on {current}; would now be pending"
     )
-    largest = _largest(suggesting, [asks[one] for one in found.conflict])
+    largest = _largest(suggesting, [requirements[one] for one in found.conflict])
     return replace(why, sentence=f"{lead}{_reason(decision, why, nodes, largest)}")
 
 
-def _largest(suggesting: SuggestionSearch, asks: Sequence[PodAsk]) -> str:
+def _largest(suggesting: SuggestionSearch, requirements: Sequence[PodRequirement]) -> str:
     """Return the largest node's amount of each resource that no node has enough of."""
     found = []
-    for ask in asks:
-        known = suggesting.largest(ask)
+    for requirement in requirements:
+        known = suggesting.largest(requirement)
         if known is not None:
             most, is_part = known
             if not most:
-                found.append(f"no node offers {ask.resource}")
+                found.append(f"no node offers {requirement.resource}")
                 continue
             which = "the largest that otherwise fits" if is_part else "the largest node"
-            found.append(f"{which} has {resource_text(ask.resource, most)} {ask.resource}")
+            found.append(
+                f"{which} has {resource_text(requirement.resource, most)} {requirement.resource}"
+            )
     return listed(found)
 
 
-def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[PodAsk, ...], FoundChanges]:
+def conflict_of(trials: PodTrial, most: int) -> tuple[tuple[PodRequirement, ...], FoundChanges]:
     """Return all requirements of the trials' pod, and a minimal conflict (by number)."""
-    own = asks_of(trials.pod, trials.untolerated())
-    asks = (*own, *trials.plugin_asks(without_all(trials.pod, own)))
+    own = requirements_of(trials.pod, trials.untolerated())
+    requirements = (*own, *trials.plugin_requirements(without_all(trials.pod, own)))
     counts: dict[frozenset[int], int] = {}
 
     def fitting(removed: frozenset[int]) -> int:
         if removed not in counts:
-            unasked = [asks[number] for number in sorted(removed)]
-            rows = trials.rows(without_all(trials.pod, unasked), unasked)
+            relaxed = [requirements[number] for number in sorted(removed)]
+            rows = trials.rows(without_all(trials.pod, relaxed), relaxed)
             counts[removed] = int(np.count_nonzero(rows))
         return counts[removed]
 
-    everything = frozenset(range(len(asks)))
+    everything = frozenset(range(len(requirements)))
     # A requirement that alone excludes most nodes is named first.
     order = sorted(everything, key=lambda one: (fitting(everything - {one}), one))
-    return asks, ChangeSearch(order, lambda removed: fitting(removed) > 0, most).run()
+    return requirements, ChangeSearch(order, lambda removed: fitting(removed) > 0, most).run()
 
 
 def _suggestions(
-    suggesting: SuggestionSearch, asks: Sequence[PodAsk], found: FoundChanges
+    suggesting: SuggestionSearch, requirements: Sequence[PodRequirement], found: FoundChanges
 ) -> tuple[Suggestion, ...]:
     made = [
-        suggesting.suggestion([asks[one] for one in some]) for some in found.corrections if some
+        suggesting.suggestion([requirements[one] for one in some])
+        for some in found.corrections
+        if some
     ]
     listed = sorted((one for one in made if one is not None), key=lambda one: one[0])
     return tuple(suggestion for _, suggestion in listed[:MOST_SUGGESTIONS])
@@ -152,7 +161,7 @@ def _reason(decision: Decision, why: Why, nodes: int, largest: str) -> str:
         return ": there is no node"
     if not why.conflict:
         return f": {decision.message}"
-    texts = [asked.text for asked in why.conflict]
+    texts = [unmet.text for unmet in why.conflict]
     text = f": {'no node' if nodes == 1 else f'none of {nodes} nodes'} {listed(texts)}"
     text += f": {largest}" if largest else ""
     return text + (f"; it {why.suggestions[0].text}" if why.suggestions else "")

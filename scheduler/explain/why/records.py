@@ -3,7 +3,7 @@
 import msgspec
 
 
-class AskedField(msgspec.Struct, frozen=True):
+class UnmetRequirement(msgspec.Struct, frozen=True):
     """One requirement of a pod: the `field` that states it and `text`, which continues "no node …".
 
     The field of a plugin's requirement for every pod is `plugins.NAME`.
@@ -65,7 +65,7 @@ class Why(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """
 
     sentence: str
-    conflict: tuple[AskedField, ...] = ()
+    conflict: tuple[UnmetRequirement, ...] = ()
     smallest: bool = True
     suggestions: tuple[Suggestion, ...] = ()
     preemption: str = ""

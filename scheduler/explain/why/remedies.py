@@ -16,12 +16,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.arrays import IntColumn
-from scheduler.explain.why.asks import PodAsk, without_all
 from scheduler.explain.why.edits import node_like, requesting
 from scheduler.explain.why.grouptrials import GroupEdit, GroupTrial
 from scheduler.explain.why.pending import listed
 from scheduler.explain.why.records import SuggestedChange, Suggestion
-from scheduler.explain.why.rules import LevelRuleAsk, name_of, rules_of
+from scheduler.explain.why.requirements import PodRequirement, without_all
+from scheduler.explain.why.rules import LevelRuleRequirement, name_of, rules_of
 from scheduler.explain.why.suggesting import changes_of
 from scheduler.framework.groups import GroupReport
 from scheduler.framework.nodes import Nodes
@@ -54,7 +54,7 @@ def remedies(
     trial: GroupTrial,
     facts: GroupFacts,
     report: GroupReport,
-    corrections: Iterable[Sequence[PodAsk | LevelRuleAsk]],
+    corrections: Iterable[Sequence[PodRequirement | LevelRuleRequirement]],
 ) -> tuple[Suggestion, ...]:
     """Return the remedies that were tried and let the group fit, the most plausible first.
 
@@ -125,7 +125,7 @@ def _candidates(
     trial: GroupTrial,
     facts: GroupFacts,
     report: GroupReport,
-    corrections: Iterable[Sequence[PodAsk | LevelRuleAsk]],
+    corrections: Iterable[Sequence[PodRequirement | LevelRuleRequirement]],
 ) -> Iterator[Remedy]:
     members = trial.members
     if 0 < report.would_fit - _bound(report) < len(members):
@@ -139,18 +139,21 @@ def _candidates(
         yield from _more_nodes(members, facts, nodes)
     yield from _smaller_requests(members, facts, nodes)
     for some in corrections:
-        own = [one for one in some if isinstance(one, PodAsk)]
+        own = [one for one in some if isinstance(one, PodRequirement)]
         if len(own) < len(some) or any(one.resource or one.field.startswith(CLAIMS) for one in own):
             continue  # rules are tried above; without its devices a job is another job
         edited = tuple(without_all(pod, own) for pod in members)
         changes = tuple(
-            step for ask in own for one in members for step in changes_of(ask, f"Pod {one.key}")
+            step
+            for requirement in own
+            for one in members
+            for step in changes_of(requirement, f"Pod {one.key}")
         )
-        text = listed([ask.less.replace(" its ", " their ", 1) for ask in own])
+        text = listed([requirement.less.replace(" its ", " their ", 1) for requirement in own])
         yield Remedy(GroupEdit(edited), changes, text)
 
 
-def _without(rule: LevelRuleAsk, members: Sequence[Pod]) -> Remedy:
+def _without(rule: LevelRuleRequirement, members: Sequence[Pod]) -> Remedy:
     return Remedy(rule.drop(GroupEdit(tuple(members))), rule.changes(members), rule.less)
 
 

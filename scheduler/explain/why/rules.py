@@ -27,7 +27,7 @@ from scheduler.objects.pod import Pod
 KUEUE = "metadata.annotations[kueue.x-k8s.io/podset-%s-topology]"
 
 
-class LevelRuleAsk(msgspec.Struct, frozen=True):
+class LevelRuleRequirement(msgspec.Struct, frozen=True):
     """One rule: the field that states it, the rule as text, and the group without it.
 
     `less` continues "fits". `drop` returns an edit without the rule, `changes` the same as changes
@@ -39,10 +39,10 @@ class LevelRuleAsk(msgspec.Struct, frozen=True):
     less: str
     drop: Callable[[GroupEdit], GroupEdit]
     changes: Callable[[Sequence[Pod]], tuple[SuggestedChange, ...]]
-    preferred: LevelRuleAsk | None = None
+    preferred: LevelRuleRequirement | None = None
 
 
-def rules_of(facts: GroupFacts) -> tuple[LevelRuleAsk, ...]:
+def rules_of(facts: GroupFacts) -> tuple[LevelRuleRequirement, ...]:
     """Return the rules of a group from the top level down."""
     required = facts.spec.labels.required if facts.spec.labels is not None else ""
     if required:
@@ -56,13 +56,15 @@ def name_of(kind: str, obj: Any) -> str:
     return f"{served} {obj.metadata.namespace}/{obj.metadata.name}"
 
 
-def _kueue(required: str) -> LevelRuleAsk:
+def _kueue(required: str) -> LevelRuleRequirement:
     """Return the required topology. Without any annotation the pods also use unlabelled nodes."""
     text, less = f"is in one {required}", f"without the required topology {required}"
     field = KUEUE % "required"
     wish = f"if one {required} were preferred, not required"
-    preferred = LevelRuleAsk(field, text, wish, _kueue_drop(required), _kueue_changes(required))
-    return LevelRuleAsk(field, text, less, _kueue_drop(""), _kueue_changes(""), preferred)
+    preferred = LevelRuleRequirement(
+        field, text, wish, _kueue_drop(required), _kueue_changes(required)
+    )
+    return LevelRuleRequirement(field, text, less, _kueue_drop(""), _kueue_changes(""), preferred)
 
 
 def _kueue_drop(preferred: str) -> Callable[[GroupEdit], GroupEdit]:
@@ -87,7 +89,7 @@ def _kueue_changes(preferred: str) -> Callable[[Sequence[Pod]], tuple[SuggestedC
     return changes
 
 
-def _of_object(kind: str, obj: Any) -> Iterator[LevelRuleAsk]:
+def _of_object(kind: str, obj: Any) -> Iterator[LevelRuleRequirement]:
     topology = getattr(getattr(obj, "spec", None), "scheduling_constraints", None)
     if topology is not None and topology.topology:
         yield _topology_key(kind, obj, topology.topology[0].key)
@@ -96,7 +98,7 @@ def _of_object(kind: str, obj: Any) -> Iterator[LevelRuleAsk]:
             yield _json_rule(kind, obj, level, key, rule)
 
 
-def _topology_key(kind: str, obj: Any, key: str) -> LevelRuleAsk:
+def _topology_key(kind: str, obj: Any, key: str) -> LevelRuleRequirement:
     def drop(edit: GroupEdit) -> GroupEdit:
         now = _object_in(edit, kind, obj)
         spec = replace(now.spec, scheduling_constraints=SchedulingConstraints())
@@ -105,10 +107,12 @@ def _topology_key(kind: str, obj: Any, key: str) -> LevelRuleAsk:
     field = "spec.schedulingConstraints.topology"
     change = SuggestedChange(name_of(kind, obj), field, "remove")
     less = f"without the topology constraint {key}"
-    return LevelRuleAsk(field, f"is in one {key}", less, drop, lambda _: (change,))
+    return LevelRuleRequirement(field, f"is in one {key}", less, drop, lambda _: (change,))
 
 
-def _json_rule(kind: str, obj: Any, level: str, key: str, rule: dict[str, Any]) -> LevelRuleAsk:
+def _json_rule(
+    kind: str, obj: Any, level: str, key: str, rule: dict[str, Any]
+) -> LevelRuleRequirement:
     def drop(edit: GroupEdit) -> GroupEdit:
         now = _object_in(edit, kind, obj)
         rules = _rules_in(kind, now)
@@ -124,7 +128,9 @@ def _json_rule(kind: str, obj: Any, level: str, key: str, rule: dict[str, Any]) 
     change = SuggestedChange(name_of(kind, obj), field, "remove")
     value = rule.get("type", "pack") if key == "hard" else rule[key]
     text = f"{level} {key} {value}"
-    return LevelRuleAsk(field, f"keeps {text}", f"without {text}", drop, lambda _: (change,))
+    return LevelRuleRequirement(
+        field, f"keeps {text}", f"without {text}", drop, lambda _: (change,)
+    )
 
 
 def _object_in(edit: GroupEdit, kind: str, obj: Any) -> Any:

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import msgspec
 
-Asks = frozenset[int]
+RequirementSet = frozenset[int]
 MOST_GIVEN_UP = 3  # a remedy with more changes is useless
 MOST_CORRECTIONS = 8
 
@@ -38,14 +38,16 @@ class _UsedUpError(Exception):
 class ChangeSearch:
     """One search in at most about `most` trials.
 
-    Of equal results the one with the first of `asks` is found.
+    Of equal results the one with the first of `requirements` is found.
     """
 
-    def __init__(self, asks: Sequence[int], fits: Callable[[Asks], bool | None], most: int) -> None:
-        self._ordered = list(asks)
-        self._all = frozenset(asks)
+    def __init__(
+        self, requirements: Sequence[int], fits: Callable[[RequirementSet], bool | None], most: int
+    ) -> None:
+        self._ordered = list(requirements)
+        self._all = frozenset(requirements)
         self._fits, self._left = fits, most
-        self._tried: dict[Asks, bool] = {}
+        self._tried: dict[RequirementSet, bool] = {}
 
     def run(self) -> FoundChanges:
         """Return the result for a pod that does not fit with all requirements."""
@@ -57,7 +59,7 @@ class ChangeSearch:
             return FoundChanges((), (), is_smallest=False)
         return FoundChanges(conflict, self._corrections(frozenset(conflict)), is_smallest)
 
-    def _without(self, removed: Asks) -> bool:
+    def _without(self, removed: RequirementSet) -> bool:
         known = self._tried.get(removed)
         if known is None:
             self._left -= 1
@@ -103,7 +105,7 @@ class ChangeSearch:
                     kept, dropped = rest, True
         return kept
 
-    def _corrections(self, conflict: Asks) -> tuple[tuple[int, ...], ...]:
+    def _corrections(self, conflict: RequirementSet) -> tuple[tuple[int, ...], ...]:
         # Corrections with a part of the conflict come first; others can only help by coincidence.
         order = sorted(self._ordered, key=lambda one: one not in conflict)
         found: list[tuple[int, ...]] = []

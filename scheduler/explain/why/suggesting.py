@@ -12,9 +12,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from scheduler.base.arrays import BoolColumn
-from scheduler.explain.why.asks import PodAsk, taint_text, without_all
 from scheduler.explain.why.edits import node_like, requesting
 from scheduler.explain.why.records import SuggestedChange, Suggestion
+from scheduler.explain.why.requirements import PodRequirement, taint_text, without_all
 from scheduler.explain.why.trials import PodTrial
 from scheduler.groups.planning.between import term_selects
 from scheduler.objects.node import Node
@@ -33,14 +33,14 @@ class SuggestionSearch:
         self._trials, self._pod = trials, trials.pod
         self._nodes = trials.engine.attempt(trials.pod, trials.now).nodes
 
-    def suggestion(self, given_up: Sequence[PodAsk]) -> tuple[float, Suggestion] | None:
+    def suggestion(self, given_up: Sequence[PodRequirement]) -> tuple[float, Suggestion] | None:
         """Return the distance (0 is nearest) and the change that replaces the requirements in
         `given_up`.
 
         None if no possible change was found to help.
         """
-        of_nodes = [ask for ask in given_up if _is_of_node(ask)]
-        rest = [ask for ask in given_up if not _is_of_node(ask)]
+        of_nodes = [requirement for requirement in given_up if _is_of_node(requirement)]
+        rest = [requirement for requirement in given_up if not _is_of_node(requirement)]
         if of_nodes:
             fitting = self._trials.rows(without_all(self._pod, given_up), given_up)
             able = fitting & self._can_ever(of_nodes)
@@ -50,23 +50,29 @@ class SuggestionSearch:
                     return distance + len(rest), found
             if not able.any() and (beyond := self._beyond(fitting, of_nodes, rest)) is not None:
                 return beyond
-        of_pod = [ask for ask in given_up if ask.without is not None or not ask.reasons]
+        of_pod = [
+            requirement
+            for requirement in given_up
+            if requirement.without is not None or not requirement.reasons
+        ]
         if len(of_pod) < len(given_up):
             return None
         decision = self._trials.decision(without_all(self._pod, given_up), given_up)
         if decision is None or not decision.fits:
             return None
-        changes = tuple(change for ask in given_up for change in self._changes(ask))
-        text = f"fits {decision.node} {_joined([ask.less for ask in given_up])}"
+        changes = tuple(change for requirement in given_up for change in self._changes(requirement))
+        text = f"fits {decision.node} {_joined([requirement.less for requirement in given_up])}"
         return 1.0 + len(given_up), Suggestion(decision.node, changes, text)
 
-    def _nearest(self, fitting: BoolColumn, asks: Sequence[PodAsk]) -> Iterator[tuple[float, int]]:
+    def _nearest(
+        self, fitting: BoolColumn, requirements: Sequence[PodRequirement]
+    ) -> Iterator[tuple[float, int]]:
         """Yield the nodes that lack least, with the missing amount as a share of the request."""
         rows = np.flatnonzero(fitting)
         if not len(rows):
             return
         lack = np.zeros(len(rows))
-        for resource, amount in self._wanted(asks):
+        for resource, amount in self._wanted(requirements):
             free = (self._nodes.allocatable(resource) - self._nodes.requested(resource))[rows]
             lack += np.maximum(0, amount - free) / amount
         names = [self._nodes.name(int(row)) for row in rows]
@@ -74,47 +80,52 @@ class SuggestionSearch:
         for at in order[:MOST_NODES]:
             yield float(lack[at]), int(rows[at])
 
-    def largest(self, ask: PodAsk) -> tuple[int, bool] | None:
+    def largest(self, requirement: PodRequirement) -> tuple[int, bool] | None:
         """Return the largest amount of a resource on a node, if that is less than the pod's
         request.
 
         Counts the nodes that fit without this requirement; without any such node, all. The second
         value is whether nodes were excluded by other requirements.
         """
-        if not ask.resource:
+        if not requirement.resource:
             return None
-        fitting = self._trials.rows(without_all(self._pod, [ask]), [ask])
+        fitting = self._trials.rows(without_all(self._pod, [requirement]), [requirement])
         rows = fitting if fitting.any() else self._nodes.exists
-        most = int(self._nodes.allocatable(ask.resource)[rows].max(initial=0))
-        wanted = counted(pod_requests(self._pod))[ask.resource]
+        most = int(self._nodes.allocatable(requirement.resource)[rows].max(initial=0))
+        wanted = counted(pod_requests(self._pod))[requirement.resource]
         return (most, int(rows.sum()) < self._nodes.count) if most < wanted else None
 
-    def _can_ever(self, asks: Sequence[PodAsk]) -> BoolColumn:
-        """Return the rows whose allocatable amounts suffice for `asks`."""
+    def _can_ever(self, requirements: Sequence[PodRequirement]) -> BoolColumn:
+        """Return the rows whose allocatable amounts suffice for `requirements`."""
         found = self._nodes.exists.copy()
-        for resource, amount in self._wanted(asks):
+        for resource, amount in self._wanted(requirements):
             found &= self._nodes.allocatable(resource) >= amount
         return found
 
     def _beyond(
-        self, fitting: BoolColumn, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+        self,
+        fitting: BoolColumn,
+        requirements: Sequence[PodRequirement],
+        rest: Sequence[PodRequirement],
     ) -> tuple[float, Suggestion] | None:
         """Return a suggestion for requests that exceed every node: smaller ones, else a larger
         node.
         """
-        for distance, row in self._nearest(fitting, asks):
-            found = self._requesting_less(row, asks, rest) or self._larger_node(row, asks, rest)
+        for distance, row in self._nearest(fitting, requirements):
+            found = self._requesting_less(row, requirements, rest) or self._larger_node(
+                row, requirements, rest
+            )
             if found is not None:
                 return distance + len(rest), found
         return None
 
     def _requesting_less(
-        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+        self, row: int, requirements: Sequence[PodRequirement], rest: Sequence[PodRequirement]
     ) -> Suggestion | None:
         """Return the requests with which the pod fits a node unchanged."""
         edited: Pod | None = without_all(self._pod, rest)
         changes, words = list[SuggestedChange](), list[str]()
-        for resource, amount in self._wanted(asks):
+        for resource, amount in self._wanted(requirements):
             free = int(
                 self._nodes.allocatable(resource)[row] - self._nodes.requested(resource)[row]
             )
@@ -127,13 +138,13 @@ class SuggestionSearch:
         decision = None if edited is None else self._trials.decision(edited, rest)
         if decision is None or not decision.fits or not words:
             return None
-        changes += [change for ask in rest for change in self._changes(ask)]
-        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        changes += [change for requirement in rest for change in self._changes(requirement)]
+        also = f" {_joined([requirement.less for requirement in rest])}" if rest else ""
         text = f"fits {decision.node} with a request of {' and '.join(words)}{also}"
         return Suggestion(decision.node, tuple(changes), text)
 
     def _larger_node(
-        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+        self, row: int, requirements: Sequence[PodRequirement], rest: Sequence[PodRequirement]
     ) -> Suggestion | None:
         """Return a new node like one of the cluster, with the amounts of the pod's requests."""
         model = self._nodes.node(row)
@@ -142,7 +153,7 @@ class SuggestionSearch:
         node = _uncordoned(node_like(model, 0))
         changes = [SuggestedChange(f"Node {node.key}", "", "add", model.key)]
         words = list[str]()
-        for resource, amount in self._wanted(asks):
+        for resource, amount in self._wanted(requirements):
             if self._nodes.allocatable(resource)[row] < amount:
                 node = _offering(node, resource, amount)
                 text, field = resource_text(resource, amount), f"status.allocatable[{resource}]"
@@ -152,21 +163,21 @@ class SuggestionSearch:
             decision = self._trials.decision(without_all(self._pod, rest), rest)
         if decision is None or decision.node != node.key or not words:
             return None
-        changes += [change for ask in rest for change in self._changes(ask)]
-        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        changes += [change for requirement in rest for change in self._changes(requirement)]
+        also = f" {_joined([requirement.less for requirement in rest])}" if rest else ""
         text = f"fits a new node like {model.key} with {' and '.join(words)}{also}"
         return Suggestion(node.key, tuple(changes), text)
 
-    def _wanted(self, asks: Sequence[PodAsk]) -> Iterator[tuple[str, int]]:
+    def _wanted(self, requirements: Sequence[PodRequirement]) -> Iterator[tuple[str, int]]:
         requests = counted(pod_requests(self._pod))
-        for ask in asks:
-            if ask.resource:
-                yield ask.resource, requests[ask.resource]
-            elif ask.plugin == "NodeResourcesFit":
+        for requirement in requirements:
+            if requirement.resource:
+                yield requirement.resource, requests[requirement.resource]
+            elif requirement.plugin == "NodeResourcesFit":
                 yield PODS, 1
 
     def _on_node(
-        self, row: int, asks: Sequence[PodAsk], rest: Sequence[PodAsk]
+        self, row: int, requirements: Sequence[PodRequirement], rest: Sequence[PodRequirement]
     ) -> Suggestion | None:
         """Return the change of a node (and, for `rest`, elsewhere), if the pod fits it then."""
         before = self._nodes.node(row)
@@ -174,7 +185,7 @@ class SuggestionSearch:
             return None
         node, words, changes = before, [], []
         gone: tuple[Pod, ...] = ()
-        for resource, amount in self._wanted(asks):
+        for resource, amount in self._wanted(requirements):
             free = self._nodes.allocatable(resource)[row] - self._nodes.requested(resource)[row]
             short = amount - int(free)
             if short <= 0:
@@ -189,11 +200,11 @@ class SuggestionSearch:
                 if resource == PODS
                 else f"{text} more {resource} were free"
             )
-        if any(CORDON in ask.tolerates for ask in asks):
+        if any(CORDON in requirement.tolerates for requirement in requirements):
             node = _uncordoned(node)
             changes.append(SuggestedChange(f"Node {node.key}", "spec.unschedulable", "remove"))
             words.append(f"{node.key} were not cordoned")
-        if any(ask.plugin == "InterPodAffinity" for ask in asks):
+        if any(requirement.plugin == "InterPodAffinity" for requirement in requirements):
             gone = self._repelling(row)
             if not gone:
                 return None
@@ -205,21 +216,23 @@ class SuggestionSearch:
             decision = self._trials.decision(without_all(self._pod, rest), rest)
         if decision is None or not decision.fits:
             return None
-        changes += [change for ask in rest for change in self._changes(ask)]
-        also = f" {_joined([ask.less for ask in rest])}" if rest else ""
+        changes += [change for requirement in rest for change in self._changes(requirement)]
+        also = f" {_joined([requirement.less for requirement in rest])}" if rest else ""
         where = decision.node if decision.node == node.key else f"{decision.node} (by {node.key})"
         return Suggestion(
             decision.node, tuple(changes), f"fits {where}{also} if {' and '.join(words)}"
         )
 
-    def _changes(self, ask: PodAsk) -> Iterator[SuggestedChange]:
-        if ask.plugin:
+    def _changes(self, requirement: PodRequirement) -> Iterator[SuggestedChange]:
+        if requirement.plugin:
             name = self._pod.spec.scheduler_name
-            points = ("preFilter", "filter") if ask.is_pre_filter else ("filter",)
+            points = ("preFilter", "filter") if requirement.is_pre_filter else ("filter",)
             for point in points:
-                yield SuggestedChange(f"Profile {name}", f"plugins.{point}", "disable", ask.plugin)
+                yield SuggestedChange(
+                    f"Profile {name}", f"plugins.{point}", "disable", requirement.plugin
+                )
             return
-        yield from changes_of(ask, f"Pod {self._pod.key}")
+        yield from changes_of(requirement, f"Pod {self._pod.key}")
 
     def _repelling(self, row: int) -> tuple[Pod, ...]:
         """Return the pods whose anti-affinity excludes the pod from a node."""
@@ -240,16 +253,16 @@ class SuggestionSearch:
         return tuple(sorted(found, key=lambda pod: pod.key))
 
 
-def changes_of(ask: PodAsk, name: str) -> Iterator[SuggestedChange]:
+def changes_of(requirement: PodRequirement, name: str) -> Iterator[SuggestedChange]:
     """Yield the changes of the pod called `name` that remove a requirement."""
-    if not ask.tolerates:
-        yield SuggestedChange(name, ask.field, "remove")
-    for taint in ask.tolerates:
+    if not requirement.tolerates:
+        yield SuggestedChange(name, requirement.field, "remove")
+    for taint in requirement.tolerates:
         yield SuggestedChange(name, "spec.tolerations", "add", taint_text(taint))
 
 
-def _is_of_node(ask: PodAsk) -> bool:
-    return bool(ask.resource or ask.reasons or CORDON in ask.tolerates)
+def _is_of_node(requirement: PodRequirement) -> bool:
+    return bool(requirement.resource or requirement.reasons or CORDON in requirement.tolerates)
 
 
 def _larger(node: Node, resource: str, more: int) -> Node:

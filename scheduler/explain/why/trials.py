@@ -21,7 +21,7 @@ from scheduler.engine.attempt.cycle import Attempt, filter_all, filter_rows
 from scheduler.engine.decision import Decision
 from scheduler.engine.effects import Watched
 from scheduler.engine.engine import Engine
-from scheduler.explain.why.asks import PodAsk
+from scheduler.explain.why.requirements import PodRequirement
 from scheduler.framework.profile import Bound
 from scheduler.framework.running.answers import PreFiltered
 from scheduler.framework.running.runner import Runner
@@ -57,54 +57,65 @@ class PodTrial:
         self.engine, self.pod, self.now = engine, pod, now
         self._runners: dict[tuple[frozenset[str], frozenset[str]], Runner] = {}
 
-    def rows(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> BoolColumn:
+    def rows(self, pod: Pod, relaxed: Iterable[PodRequirement] = ()) -> BoolColumn:
         """Return the rows that `pod` fits on.
 
-        Those of `unasked` that are plugins' requirements are left out.
+        Those of `relaxed` that are plugins' requirements are left out.
         """
-        attempt, partly = self._attempt(pod, unasked)
+        attempt, partly = self._attempt(pod, relaxed)
         nothing = np.zeros(attempt.nodes.size, dtype=np.bool_)
         if not attempt.nodes.count:
             return nothing
         try:
             pre, feasible, _ = _filtered(attempt)
-            for ask in partly:
-                feasible = self._evaluate_in_part(attempt, pre, feasible, ask)
+            for requirement in partly:
+                feasible = self._evaluate_in_part(attempt, pre, feasible, requirement)
         except TrellisError:
             return nothing
         return feasible
 
-    def decision(self, pod: Pod, unasked: Iterable[PodAsk] = ()) -> Decision | None:
+    def decision(self, pod: Pod, relaxed: Iterable[PodRequirement] = ()) -> Decision | None:
         """Return the decision about `pod`; None where a plugin fails."""
-        attempt, _ = self._attempt(pod, unasked)
+        attempt, _ = self._attempt(pod, relaxed)
         try:
             return decide(attempt)
         except TrellisError:
             return None
 
-    def plugin_asks(self, bare: Pod) -> tuple[PodAsk, ...]:
+    def plugin_requirements(self, bare: Pod) -> tuple[PodRequirement, ...]:
         """Return one requirement for each plugin that rejects a node for the pod, or for `bare`,
         the pod without requirements of its own.
         """
         found = self._objections(self.pod, SPEAK_OF_THE_SPEC)
-        names = {ask.plugin for ask in found}
-        return (*found, *(ask for ask in self._objections(bare) if ask.plugin not in names))
+        names = {requirement.plugin for requirement in found}
+        return (
+            *found,
+            *(
+                requirement
+                for requirement in self._objections(bare)
+                if requirement.plugin not in names
+            ),
+        )
 
-    def _objections(self, pod: Pod, but: Iterable[str] = ()) -> tuple[PodAsk, ...]:
+    def _objections(self, pod: Pod, but: Iterable[str] = ()) -> tuple[PodRequirement, ...]:
         """Return one requirement for each plugin (except `but`) that rejects some node for
         `pod`.
         """
-        found: dict[str, PodAsk] = {}
+        found: dict[str, PodRequirement] = {}
         while True:
             attempt, _ = self._attempt(pod, found.values(), but)
             try:
                 pre, _, rejections = _filtered(attempt)
             except TrellisError:
                 return tuple(found.values())
-            fresh = {one.name: one for one in _asked_by(pre, rejections) if one.name not in found}
+            fresh = {
+                one.name: one
+                for one in _rejecting_plugins(pre, rejections)
+                if one.name not in found
+            }
             if not fresh:
                 return tuple(found.values())
-            found |= {name: _ask_of(one) for name, one in fresh.items()}
+            found |= {name: _requirement_of(one) for name, one in fresh.items()}
 
     def untolerated(self) -> tuple[Taint, ...]:
         """Return the hard taints of nodes that the pod does not tolerate, the most frequent
@@ -142,28 +153,33 @@ class PodTrial:
         self.engine.handle(Watched(kind, verb, obj), self.now)
 
     def _attempt(
-        self, pod: Pod, unasked: Iterable[PodAsk], but: Iterable[str] = ()
-    ) -> tuple[Attempt, list[PodAsk]]:
-        """Return an attempt without the plugins of `unasked` and `but`, and the plugins to ignore
+        self, pod: Pod, relaxed: Iterable[PodRequirement], but: Iterable[str] = ()
+    ) -> tuple[Attempt, list[PodRequirement]]:
+        """Return an attempt without the plugins of `relaxed` and `but`, and the plugins to ignore
         in part.
         """
-        asks = [ask for ask in unasked if ask.plugin]
+        requirements = [requirement for requirement in relaxed if requirement.plugin]
         attempt = self.engine.attempt(pod, self.now)
         attempt.percentage = 100  # the sample of nodes is random
-        filters = frozenset((*but, *(ask.plugin for ask in asks)))
-        before = frozenset((*but, *(ask.plugin for ask in asks if ask.is_pre_filter)))
+        filters = frozenset((*but, *(requirement.plugin for requirement in requirements)))
+        before = frozenset(
+            (
+                *but,
+                *(requirement.plugin for requirement in requirements if requirement.is_pre_filter),
+            )
+        )
         if (filters, before) not in self._runners:
             self._runners[filters, before] = _without(attempt.runner, filters, before)
         attempt.runner = self._runners[filters, before]
-        return attempt, [ask for ask in asks if ask.reasons]
+        return attempt, [requirement for requirement in requirements if requirement.reasons]
 
     def _evaluate_in_part(
-        self, attempt: Attempt, pre: PreFiltered, feasible: BoolColumn, ask: PodAsk
+        self, attempt: Attempt, pre: PreFiltered, feasible: BoolColumn, requirement: PodRequirement
     ) -> BoolColumn:
-        """Return the rows of `feasible` that the plugin of `ask` rejects for its reasons alone."""
+        """Return the rows of `feasible` that only the requirement's reasons exclude."""
         alone = self.engine.attempt(attempt.cycle.pod, self.now)
         bounds = (*alone.runner.profile.pre_filter, *alone.runner.profile.filter)
-        names = {bound.name for bound in bounds} - {ask.plugin}
+        names = {bound.name for bound in bounds} - {requirement.plugin}
         alone.runner = _without(alone.runner, names, names)
         pre, among, rejections = _filtered(alone, feasible)
         if not pre.status.is_success:
@@ -171,7 +187,7 @@ class PodTrial:
         for one in rejections:
             other = np.zeros_like(feasible)
             for reason in one.rejected.reasons:
-                if reason.text not in ask.reasons:
+                if reason.text not in requirement.reasons:
                     other |= reason.rows
             among = among | (one.rows & ~other)
         return among & feasible
@@ -211,35 +227,37 @@ def _without(runner: Runner, filters: AbstractSet[str], before: AbstractSet[str]
     )
 
 
-class _Asking:
+class _RejectingPlugin:
     """A plugin that rejects nodes, and its reasons."""
 
     def __init__(self, name: str, reasons: Iterable[str], *, is_pre_filter: bool = False) -> None:
         self.name, self.reasons, self.is_pre_filter = name, frozenset(reasons), is_pre_filter
 
 
-def _asked_by(pre: PreFiltered, rejections: tuple[Rejection, ...]) -> Iterator[_Asking]:
+def _rejecting_plugins(
+    pre: PreFiltered, rejections: tuple[Rejection, ...]
+) -> Iterator[_RejectingPlugin]:
     if not pre.status.is_success:
-        yield _Asking(pre.status.plugin, pre.status.reasons, is_pre_filter=True)
+        yield _RejectingPlugin(pre.status.plugin, pre.status.reasons, is_pre_filter=True)
         return
     for name in pre.narrowed_by:
-        yield _Asking(name, (), is_pre_filter=True)
+        yield _RejectingPlugin(name, (), is_pre_filter=True)
     texts: dict[str, set[str]] = {}
     for one in rejections:
         stated = texts.setdefault(one.plugin, set())
         stated.update(text for text, _ in one.rejected.histogram(one.rows))
     for name, reasons in texts.items():
-        yield _Asking(name, reasons)
+        yield _RejectingPlugin(name, reasons)
 
 
-def _ask_of(asking: _Asking) -> PodAsk:
-    name = asking.name
+def _requirement_of(rejecting: _RejectingPlugin) -> PodRequirement:
+    name = rejecting.name
     if name in IN_PART:
         text = _WORDS[name]
-        return PodAsk(f"plugins.{name}", text, "", plugin=name, reasons=asking.reasons)
-    stated = sorted(asking.reasons)
+        return PodRequirement(f"plugins.{name}", text, "", plugin=name, reasons=rejecting.reasons)
+    stated = sorted(rejecting.reasons)
     listed = "; ".join(stated[:MOST_REASONS]) + ("; …" if len(stated) > MOST_REASONS else "")
     text = f"passes {name}" + (f" ({listed})" if listed else "")
     less = f"without the filter {name}"
     field = f"plugins.{name}"
-    return PodAsk(field, text, less, plugin=name, is_pre_filter=asking.is_pre_filter)
+    return PodRequirement(field, text, less, plugin=name, is_pre_filter=rejecting.is_pre_filter)

@@ -15,16 +15,16 @@ from scheduler.framework.status import SUCCESS, Status
 class States(msgspec.Struct, eq=False):
     """The states that plugins returned from pre-filter and pre-score in one attempt.
 
-    `asked` are the plugins that apply to the pod (None before pre-filter: all). `kinds` has, by
-    plugin, the cached answers for pods with the same key. `filters` are the plugins whose `filter`
-    runs.
+    `applicable` are the plugins that apply to the pod (None before pre-filter: all). `kinds` has
+    the cached answers for pods with the same key, by plugin. `filters` are the plugins whose
+    `filter` runs.
     """
 
     by_plugin: dict[str, Any] = {}
     scoring: dict[str, Any] = {}
     skipped: set[str] = set()
     skipped_scoring: set[str] = set()
-    asked: ApplicablePlugins | None = None
+    applicable: ApplicablePlugins | None = None
     kinds: Mapping[str, PodKind] = {}
     filters: tuple[Bound, ...] | None = None
 

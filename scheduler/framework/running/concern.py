@@ -43,7 +43,7 @@ class Concern(msgspec.Struct, frozen=True):
     for a pod that some plugin distinguishes from all others.
     """
 
-    asked: ApplicablePlugins
+    applicable: ApplicablePlugins
     kinds: Mapping[str, PodKind]
     versions: tuple[int, ...]
     rejection_key: Hashable | None = None
@@ -67,7 +67,7 @@ class Concerns:
         self._has_rejection_key = keeps and all(
             plugin.has_key and _is_whole(profile, plugin) for plugin in self._refusing
         )
-        self._asked: dict[frozenset[str], ApplicablePlugins] = {}
+        self._applicable: dict[frozenset[str], ApplicablePlugins] = {}
         # The concerns are stored in the shapes, under keys that hold no reference to a pod.
         self._live, self._hypothetical = object(), object()
 
@@ -116,18 +116,18 @@ class Concerns:
         return None if EACH_POD in keys else (cycle.shape.spec, keys)
 
     def _who(self, absent: frozenset[str]) -> ApplicablePlugins:
-        asked = self._asked.get(absent)
-        if asked is None:
+        applicable = self._applicable.get(absent)
+        if applicable is None:
             points = {
                 point: tuple(one for one in getattr(self._profile, point) if one.name not in absent)
                 for point in _POINTS
             }
-            asked = self._asked[absent] = ApplicablePlugins(
+            applicable = self._applicable[absent] = ApplicablePlugins(
                 **points,
                 skip_filtering=absent & _names(self._profile.pre_filter + self._profile.filter),
                 skip_scoring=absent & _names(self._profile.pre_score),
             )
-        return asked
+        return applicable
 
 
 def _names(bounds: tuple[Bound, ...]) -> frozenset[str]:

@@ -79,7 +79,7 @@ class PointMeasure:
         """Record the duration of a search for victims."""
         self._instruments.preemption(self.now_s() - started_s, status)
 
-    def asked(self, point: str, bounds: Iterable[Bound], skipped: Collection[str]) -> None:
+    def count_calls(self, point: str, bounds: Iterable[Bound], skipped: Collection[str]) -> None:
         """Count the plugins that were called.
 
         kube-scheduler: a plugin that returned Skip (and is in `skipped`) does not count.
@@ -164,8 +164,8 @@ class PointRun:
         is_well = error is None and self._fault is None
         measure.point(self._point, self._started_s, self.outcome if is_well else "Error")
         if bound is not None:
-            asked = bounds if bound is bounds[-1] else bounds[: bounds.index(bound) + 1]
-            measure.asked(self._point, asked, self._skipped)
+            called = bounds if bound is bounds[-1] else bounds[: bounds.index(bound) + 1]
+            measure.count_calls(self._point, called, self._skipped)
 
     @contextmanager
     def going_on(self) -> Iterator[None]:

@@ -57,14 +57,14 @@ class Runner:
         if self._measure is not None:
             self._measure.begin()
         concern = self._concerns.of(cycle, nodes)
-        asked = states.asked = concern.asked
+        applicable = states.applicable = concern.applicable
         states.kinds = concern.kinds
-        states.skipped.update(asked.skip_filtering)
+        states.skipped.update(applicable.skip_filtering)
         absent = len(states.skipped)
         failed, rows = SUCCESS, None
         narrowed: list[str] = []
         stopped_by = ""
-        with PointRun(self._measure, "pre_filter", asked.pre_filter, states.skipped) as run:
+        with PointRun(self._measure, "pre_filter", applicable.pre_filter, states.skipped) as run:
             for bound in run:
                 answer = bound.call(cycle, nodes)
                 if isinstance(answer, Status):
@@ -89,9 +89,9 @@ class Runner:
                     answer = answer.state
                 states.by_plugin[bound.name] = answer
             run.outcome = failed.code
-        states.filters = asked.filter
+        states.filters = applicable.filter
         if len(states.skipped) != absent:
-            states.filters = tuple([b for b in asked.filter if b.name not in states.skipped])
+            states.filters = tuple([b for b in applicable.filter if b.name not in states.skipped])
         return PreFiltered(failed, rows, tuple(narrowed), stopped_by)
 
     def filter(
@@ -169,7 +169,7 @@ class Runner:
 
     def reserve(self, cycle: Cycle, node: str, states: States) -> Status:
         """Run reserve; the first plugin without success ends it."""
-        bounds = self.profile.reserve if states.asked is None else states.asked.reserve
+        bounds = self.profile.reserve if states.applicable is None else states.applicable.reserve
         with PointRun(self._measure, "reserve", bounds) as run:
             for bound in run:
                 answer = bound.call(cycle, node, *_state(bound, states))
@@ -184,7 +184,7 @@ class Runner:
         A plugin's exception is raised at the end.
         """
         calls: list[ApiCall] = []
-        bounds = self.profile.reserve if states.asked is None else states.asked.reserve
+        bounds = self.profile.reserve if states.applicable is None else states.applicable.reserve
         with PointRun(self._measure, "unreserve", bounds[::-1]) as run:
             for bound in run:
                 if bound.plugin.serves("unreserve"):
@@ -224,7 +224,7 @@ class Runner:
         self, cycle: Cycle, node: str, states: States
     ) -> Generator[BindStep, CallResult, Status]:
         """Run the pre-bind plugins, each with its state, until one does not succeed."""
-        bounds = self.profile.pre_bind if states.asked is None else states.asked.pre_bind
+        bounds = self.profile.pre_bind if states.applicable is None else states.applicable.pre_bind
         for bound in bounds:
             status = yield from _steps(bound, "PreBind", cycle, node, _state(bound, states))
             if status.code not in (Code.SUCCESS, Code.SKIP):
@@ -248,11 +248,11 @@ class Runner:
 
     def _pre_score(self, cycle: Cycle, nodes: Nodes, states: States) -> tuple[Bound, ...]:
         """Compute the states for scoring; return the plugins that score."""
-        asked = states.asked
-        before = self.profile.pre_score if asked is None else asked.pre_score
-        after = self.profile.score if asked is None else asked.score
-        if asked is not None:
-            states.skipped_scoring.update(asked.skip_scoring)
+        applicable = states.applicable
+        before = self.profile.pre_score if applicable is None else applicable.pre_score
+        after = self.profile.score if applicable is None else applicable.score
+        if applicable is not None:
+            states.skipped_scoring.update(applicable.skip_scoring)
         skipped = len(states.skipped_scoring)
         with PointRun(self._measure, "pre_score", before, states.skipped_scoring) as run:
             for bound in run:

@@ -37,7 +37,7 @@ from scheduler.state.shapes import Shape
 NO_NODE_FOR_OTHERS = "no node takes another member"
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class _FilterResults(msgspec.Struct, frozen=True):
     """The filters' results for all rows, and that of pre-filter."""
 
     passed: BoolColumn
@@ -119,7 +119,7 @@ class GroupContext:
             free = {name: capacity.free(attempt, self.nodes, name) for name in resources}
         for name, rows in capacity.unbounded(attempt, self.nodes, free).items():
             # The total request of all members is the upper limit: the solver's amounts stay small.
-            free[name] = np.where(rows, self._asked(name), free[name])
+            free[name] = np.where(rows, self._total_request(name), free[name])
         return free
 
     def evictable(
@@ -160,18 +160,18 @@ class GroupContext:
                     return found
         return None
 
-    def fits(self, asked: Sequence[Pod] | None = None) -> Fits:
+    def fits(self, relaxed: Sequence[Pod] | None = None) -> Fits:
         """Run the filters for any member, and count how many members each row takes.
 
-        `asked` replace the members: the same pods without the rules that the caller checks itself.
+        `relaxed` replaces the members: the same pods without the rules that the caller checks.
         """
-        return _of_all([one for _, one in self.fits_each(asked)])
+        return _of_all([one for _, one in self.fits_each(relaxed)])
 
     def fits_each(
-        self, asked: Sequence[Pod] | None = None
+        self, relaxed: Sequence[Pod] | None = None
     ) -> tuple[tuple[tuple[Pod, ...], Fits], ...]:
         """Do the same for each distinct spec, with the pods of that spec."""
-        pods = self.members if asked is None else asked
+        pods = self.members if relaxed is None else relaxed
         with self._without_own_nominations():
             return tuple(
                 (equivalent, self._fits(equivalent)) for equivalent in _equivalent_in_spec(pods)
@@ -223,7 +223,7 @@ class GroupContext:
         """Keep the assumed members on their nodes: the plan is carried out."""
         self._assumed = {}
 
-    def _asked(self, resource: str) -> int:
+    def _total_request(self, resource: str) -> int:
         """Return how much of a resource all members request together."""
         shapes = self._cluster.shapes
         return sum(shapes.of(pod).requests.get(resource, 0) for pod in self.members)
@@ -304,11 +304,11 @@ class GroupContext:
             if attempt is None or not _answers_again(attempt):
                 self._take(queued)
                 attempt = self._attempt(queued.pod)
-                asked = _Asked(*_filtered(attempt))
+                relaxed = _FilterResults(*_filtered(attempt))
                 row = cluster.table.rows[nodes[queued.uid]]
-                if not asked.passed[row]:
+                if not relaxed.passed[row]:
                     return AssignmentRejection(
-                        self._most(asked.passed), queued.pod, nodes[queued.uid], asked.why(row)
+                        self._most(relaxed.passed), queued.pod, nodes[queued.uid], relaxed.why(row)
                     )
                 self._put(queued, nodes)
                 equivalent[shape.id] = attempt
@@ -351,15 +351,15 @@ class GroupContext:
             rows = np.array(sorted(moves), dtype=np.intp)
             again = Attempted(attempt.runner, attempt.cycle, self.nodes, attempt.states)
             removed = [(placed, row) for row, placed in moves.items()]
-            asked = _Asked(*again.filter(rows, removed=removed), SUCCESS)
+            relaxed = _FilterResults(*again.filter(rows, removed=removed), SUCCESS)
             for row in rows.tolist():
-                if not asked.passed[row]:
+                if not relaxed.passed[row]:
                     # All pods of a row are equivalent: the row takes at least one fewer.
                     self._take_uid(moves[row].pod.metadata.uid)
                     passed = np.ones(self.nodes.size, dtype=np.bool_)
                     passed[row] = False
                     return AssignmentRejection(
-                        self._most(passed), moves[row].pod, moves[row].node, asked.why(row)
+                        self._most(passed), moves[row].pod, moves[row].node, relaxed.why(row)
                     )
         return None
 

@@ -393,13 +393,13 @@ class Groups:
         result: CallResult | None = None
         try:
             while True:
-                asked = next(steps) if result is None else steps.send(result)
-                result = None if self._inline is None else self._inline.answer(asked)
+                call = next(steps) if result is None else steps.send(result)
+                result = None if self._inline is None else self._inline.answer(call)
                 if result is not None:
                     continue
-                run.is_strict = asked.holds
+                run.is_strict = call.holds
                 self._keep_evictable(run)
-                (result,) = yield (asked,)
+                (result,) = yield (call,)
                 if not all(self._is_intact(run, member) for member in run.members):
                     return None
                 if self._planned.competes(run):

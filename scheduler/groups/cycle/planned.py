@@ -108,12 +108,12 @@ class _Reservation:
         self.rows[at] = False
         for column in self._amounts.values():
             column[at] = 0
-        asked = {resource for role in self._roles for resource in role.requests}
+        resources = {resource for role in self._roles for resource in role.requests}
         free = {
             resource: np.maximum(nodes.allocatable(resource)[at] - nodes.requested(resource)[at], 0)
-            for resource in asked
+            for resource in resources
         }
-        freed = None if self._evicting is None else self._evicting.evictable(asked, nodes, at)
+        freed = None if self._evicting is None else self._evicting.evictable(resources, nodes, at)
         for role in self._roles:
             slots = np.where(role.rows[at], role.count, 0)
             for resource, amount in role.requests.items():

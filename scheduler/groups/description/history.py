@@ -49,7 +49,7 @@ class GroupHistory:
         """Return the finished members that count beside the waiting ones."""
         return self.completed(spec, key, self._handle.group_waiting(key).values())
 
-    def asked(
+    def current_spec(
         self, key: str, spec: GroupSpec, bound: Sequence[Placed], waiting: Sequence[Pod]
     ) -> tuple[GroupSpec, GroupSpec]:
         """Return the group as these waiting members may join it now, and the group with its

@@ -95,14 +95,14 @@ def near(pods: Sequence[Pod], nodes: Nodes, rows: Iterable[int]) -> str:
         () if affinity is None or affinity.pod_affinity is None else affinity.pod_affinity.required
     )
     for term in terms:
-        if all(_asks(pod, term) and term_selects(term, pods[0], pod) for pod in pods):
+        if all(_has_term(pod, term) and term_selects(term, pods[0], pod) for pod in pods):
             there = (one for row in rows for one in nodes.pods_on(row).values())
             if not any(term_selects(term, pods[0], one.pod) for one in there):
                 return term.topology_key
     return ""
 
 
-def _asks(pod: Pod, term: PodAffinityTerm) -> bool:
+def _has_term(pod: Pod, term: PodAffinityTerm) -> bool:
     affinity = pod.spec.affinity
     found = None if affinity is None else affinity.pod_affinity
     return found is not None and term in found.required

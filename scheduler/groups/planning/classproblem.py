@@ -49,12 +49,12 @@ def of_classes(
     `of` is the class of each role, `network` has the paths between the leaves. With traffic, levels
     without a rule have no preference: costs decide there.
     """
-    asked = spec.classes
-    if asked is None:
+    described = spec.classes
+    if described is None:
         return (), (), (), TrafficCosts(), ()
     at = {level.name: number for number, level in enumerate(levels)}
-    number = {one.name: place for place, one in enumerate(asked.classes)}
-    fixed = _fixed(asked, bound, names)
+    number = {one.name: place for place, one in enumerate(described.classes)}
+    fixed = _fixed(described, bound, names)
     classes = tuple(
         PodClass(
             one.name,
@@ -64,21 +64,21 @@ def of_classes(
             tuple(ClassRule(at[level], rule(own)) for level, own in one.constraints.items()),
             fixed.get(one.name, ()),
         )
-        for one in asked.classes
+        for one in described.classes
     )
     between = tuple(
         PairRule(one.rule, number[one.first], number[one.second], at[one.level])
-        for one in asked.between
+        for one in described.between
     )
     traffic = tuple(
-        Traffic(number[one.first], number[one.second], one.weight) for one in asked.traffic
+        Traffic(number[one.first], number[one.second], one.weight) for one in described.traffic
     )
     if spec.by_network:
         costs = TrafficCosts() if network is None else _between_nodes(network, len(levels))
         return classes, between, traffic if costs.areas else (), costs, tuple(range(len(levels)))
     if not traffic:
         return classes, between, (), TrafficCosts(), ()
-    steps = tuple(_step(asked, level.name) for level in levels)
+    steps = tuple(_step(described, level.name) for level in levels)
     free = tuple(place for name, place in at.items() if name not in spec.constraints)
     return classes, between, traffic, TrafficCosts(steps), free
 
@@ -87,13 +87,13 @@ def limits(spec: GroupSpec, network: AreaPaths | None) -> tuple[PathLimit, ...]:
     """Return the limits of an application on path costs between classes, without limits that no
     path exceeds.
     """
-    asked = spec.classes
-    if asked is None or network is None:
+    described = spec.classes
+    if described is None or network is None:
         return ()
-    number = {one.name: place for place, one in enumerate(asked.classes)}
+    number = {one.name: place for place, one in enumerate(described.classes)}
     beyond: dict[int, tuple[tuple[int, ...], ...]] = {}
     found = []
-    for one in asked.limits:
+    for one in described.limits:
         if one.most not in beyond:
             # A path of unknown cost is neither within nor beyond the limit.
             rows = (np.flatnonzero(row > one.most) for row in network.prices)
@@ -111,12 +111,12 @@ def links(
 
     `counts` is how many pods there are to place of each role.
     """
-    asked = spec.classes
-    if asked is None or network is None or not asked.flows:
+    described = spec.classes
+    if described is None or network is None or not described.flows:
         return (), ()
-    number = {one.name: place for place, one in enumerate(asked.classes)}
+    number = {one.name: place for place, one in enumerate(described.classes)}
     flows = tuple(
-        TrafficStream(number[one.first], number[one.second], one.amount) for one in asked.flows
+        TrafficStream(number[one.first], number[one.second], one.amount) for one in described.flows
     )
     pods = [sum(counts[role] for role in one.roles) + sum(one.fixed) for one in classes]
     most = sum(flow.amount * pods[flow.first] + 1 for flow in flows)
@@ -162,19 +162,19 @@ def beside(group: GroupProblem, counts: Sequence[Sequence[int]]) -> Mapping[int,
     return found
 
 
-def _step(asked: ClassesSpec, level: str) -> int:
+def _step(described: ClassesSpec, level: str) -> int:
     """Return the cost of two pods that are apart at a level; 1 if the group states no costs."""
-    return asked.costs.get(level, 0) if asked.costs else int(level != SHARED)
+    return described.costs.get(level, 0) if described.costs else int(level != SHARED)
 
 
 def _fixed(
-    asked: ClassesSpec, bound: Sequence[Placed], names: Sequence[str]
+    described: ClassesSpec, bound: Sequence[Placed], names: Sequence[str]
 ) -> dict[str, tuple[int, ...]]:
     """Return by class its number of bound pods on each leaf, only for classes that have any."""
     place = {name: leaf for leaf, name in enumerate(names)}
     found: dict[str, list[int]] = {}
     for one in bound:
         if (leaf := place.get(one.node)) is not None:
-            counts = found.setdefault(asked.of(one.pod), [0] * len(names))
+            counts = found.setdefault(described.of(one.pod), [0] * len(names))
             counts[leaf] += 1
     return {name: tuple(counts) for name, counts in found.items()}

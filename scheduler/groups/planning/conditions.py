@@ -49,8 +49,8 @@ def obstacle(task: GroupTask) -> Status | None:
     misplaced = "" if spec.tree is None else shapes.conflicting_domains(spec.tree, tree, task.bound)
     if misplaced:
         return _on_hold(task, misplaced)
-    asked = [task.requests[pod.metadata.uid] for pod in task.context.members]
-    lacking = planning.lacking(spec, task.context, task.bound, asked)
+    waiting = [task.requests[pod.metadata.uid] for pod in task.context.members]
+    lacking = planning.lacking(spec, task.context, task.bound, waiting)
     if lacking:
         return unschedulable(f"the group {task.name} does not fit: {lacking}")
     if spec.classes is not None:

@@ -110,8 +110,8 @@ def victim_problem(
         Budget(f"{b.metadata.namespace}/{b.metadata.name}", max(0, b.status.disruptions_allowed))
         for b in known
     )
-    asked = PreemptionInstance(problem, tuple(made), allowed, forbid, elastic)
-    return VictimProblem(asked, tuple(pods))
+    preemption = PreemptionInstance(problem, tuple(made), allowed, forbid, elastic)
+    return VictimProblem(preemption, tuple(pods))
 
 
 def lower(

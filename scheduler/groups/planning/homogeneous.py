@@ -84,7 +84,7 @@ class HomogeneousPlacement:
         self._preferred = preferred
         self._most: IntColumn | None = None
         self._why = ""
-        self._asked = [between.without_spread(pod) for pod in task.context.members]
+        self._relaxed = [between.without_spread(pod) for pod in task.context.members]
         self._may_be_thin = between.is_free(task.context.members[0])
         self._homes = repairs.homes(task.spec, task.tree, task.bound, task.context.members)
         # Why the rules as they are exclude every placement; repairs are tried next.
@@ -97,7 +97,7 @@ class HomogeneousPlacement:
         if self._rounds == ROUNDS:
             rules = f"the rules between its members do not hold: {self._why}"
             return task.left_open(f"does not fit: {rules}")
-        self._fits = fits = task.context.fits(self._asked)
+        self._fits = fits = task.context.fits(self._relaxed)
         slots = fits.slots if self._most is None else lower_of(fits.slots, self._most)
         slots = task.allowed(slots)
         slots = slots if preferred is None else lower_of(slots, preferred.slots)

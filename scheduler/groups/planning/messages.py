@@ -74,10 +74,10 @@ def refusal(
     sizes = [str(one) for one in (advice.smaller, advice.larger) if one]
     if sizes:
         notes.append(f"a group of {' or '.join(sizes)} would fit")
-    asked = [f"request: {amount_text(name, capacities.request[name])}" for name in requests]
+    requested = [f"request: {amount_text(name, capacities.request[name])}" for name in requests]
     return GroupRefusal(
         sentences(text, *notes),
-        (*named_rules(task, rules), *asked),
+        (*named_rules(task, rules), *requested),
         advice.smaller,
         test(capacities.when_empty() + capacities.fixed) is False,
     )
@@ -128,9 +128,9 @@ def rule_name(task: GroupTask, one: Conflict) -> str:
             return one.value
         shared = _shared_claims(task.context.members) if one.value == SHARED_CLAIMS else ()
         return f"the shared claim {listed(shared)}" if shared else f"{one.rule} {one.value}"
-    asked = task.spec.labels
-    if one.rule == "hard" and asked is not None and asked.required:
-        return f"the required topology {asked.required}"
+    labels = task.spec.labels
+    if one.rule == "hard" and labels is not None and labels.required:
+        return f"the required topology {labels.required}"
     if one.rule == "hard":
         return f"{one.level} hard {one.value}"
     return f"{one.level} {one.rule} {one.value}".strip()
@@ -203,9 +203,9 @@ def _depth(task: GroupTask, problem: NodeProblem, advice: Advice) -> int | None:
     if any(one.rule != "hard" or one.value != "pack" for one in advice.conflict):
         return None
     depth = packed(problem.instance, advice)
-    asked = task.spec.labels
-    if depth and asked is not None and asked.required in task.tree.aliases:
-        return task.tree.levels.index(task.tree.aliases[asked.required]) + 1
+    labels = task.spec.labels
+    if depth and labels is not None and labels.required in task.tree.aliases:
+        return task.tree.levels.index(task.tree.aliases[labels.required]) + 1
     return depth or None
 
 
@@ -315,11 +315,11 @@ def _shared_claims(members: Sequence[Pod]) -> tuple[str, ...]:
 
 def named_rules(task: GroupTask, rules: Sequence[Conflict]) -> tuple[str, ...]:
     """Return rules for a report: `level: rule value`."""
-    asked = task.spec.labels
+    labels = task.spec.labels
     found = []
     for one in rules:
-        if one.rule == "hard" and asked is not None and asked.required:
-            found.append(f"{asked.required}: required topology")
+        if one.rule == "hard" and labels is not None and labels.required:
+            found.append(f"{labels.required}: required topology")
         else:
             lead = f"{one.level}: " if one.level else ""
             found.append(f"{lead}{one.rule} {one.value}".strip())

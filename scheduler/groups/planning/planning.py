@@ -179,16 +179,16 @@ def lacking(
     spec: GroupSpec,
     context: PlanningContext,
     bound: Sequence[Placed],
-    asked: Iterable[Amounts] = (),
+    waiting: Iterable[Amounts] = (),
 ) -> str:
     """Return what the nodes lack of the group's stated total needs, or ''.
 
-    Resources of its own members count as available. Requests of `asked` members must be free when
+    Resources of its own members count as available. Requests of `waiting` members must be free when
     they are placed, possibly by evictions, so they are not needed beforehand.
     """
     for resource, needed in spec.needs.items():
         fixed = sum(one.requests.get(resource, 0) for one in bound)
-        if fixed + sum(one.get(resource, 0) for one in asked) >= needed:
+        if fixed + sum(one.get(resource, 0) for one in waiting) >= needed:
             continue
         free = context.free((resource,))[resource]
         left = int(free[context.nodes.exists].clip(min=0).sum())

@@ -216,8 +216,8 @@ def with_parts(
         slots = roles[number].slots
         open_ones = tuple(0 if leaf in leaves else slots[leaf] for leaf in range(len(slots)))
         roles[number] = msgspec.structs.replace(roles[number], slots=open_ones)
-    asked = msgspec.structs.replace(group, roles=tuple(roles), parts=parts, classes=classes)
-    return msgspec.structs.replace(found, group=asked)
+    instance = msgspec.structs.replace(group, roles=tuple(roles), parts=parts, classes=classes)
+    return msgspec.structs.replace(found, group=instance)
 
 
 def _classes(

@@ -243,10 +243,10 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
     """
     text = f"the group {spec.key} is not complete: it needs {spec.size} members"
     for pod in present[:1]:
-        asked, by = pod.metadata.annotations, ""
-        if asked.exclusive_job and PREPARED not in (pod.spec.node_selector or ()):
+        own, by = pod.metadata.annotations, ""
+        if own.exclusive_job and PREPARED not in (pod.spec.node_selector or ()):
             by = "JobSet by the annotation alpha.jobset.sigs.k8s.io/exclusive-topology"
-        elif asked.exclusive_group:
+        elif own.exclusive_group:
             by = "LeaderWorkerSet by the annotation leaderworkerset.sigs.k8s.io/exclusive-topology"
         if by:
             text += (

@@ -94,8 +94,8 @@ class ConfigMapGroups:
 
     def renamed(self, obj: ConfigMap, name: str) -> ConfigMap:
         """Return a copy of the ConfigMap under another name."""
-        asked = {key: text for key, text in (obj.data or {}).items() if key not in REPORTED}
-        return renamed(obj, name, data={**asked, "name": name})
+        described = {key: text for key, text in (obj.data or {}).items() if key not in REPORTED}
+        return renamed(obj, name, data={**described, "name": name})
 
 
 SOURCE = ConfigMapGroups()

@@ -46,14 +46,14 @@ class PodGangs(ServedGroups):
         made = _classes(spec.podgroups)
         size = sum(one.min for one in made)
         check_between(size, 1, LARGEST_GROUP, "the sum of minReplicas of spec.podgroups")
-        asked = _pack(spec.topology_constraint)
+        constraint = _pack(spec.topology_constraint)
         group = replace(
             annotated.minimum_group(meta, size, f"PodGang {meta.namespace}/{meta.name}"),
             classes=classes.ClassesSpec(made, label=CLIQUE_LABEL),
             priority_class=spec.priority_class_name,
         )
         where = "spec.topologyConstraint"
-        return placed_by(group, asked.required, asked.preferred, where, meta.annotations)
+        return placed_by(group, constraint.required, constraint.preferred, where, meta.annotations)
 
 
 def _classes(found: tuple[GrovePodGroup, ...]) -> tuple[classes.ClassSpec, ...]:

@@ -56,7 +56,7 @@ class KaiGroups(ServedGroups):
             raise ObjectError(f"spec.preemptibility: {text}")
         if spec.min_sub_group is not None:
             raise ObjectError("spec.minSubGroup is refused: all subgroups start together here")
-        asked = spec.topology_constraint
+        constraint = spec.topology_constraint
         parts = _parts(spec.sub_groups)
         size = max(1, spec.min_member, sum(one.min for one in parts.classes) if parts else 0)
         check_between(size, 1, LARGEST_GROUP, "the sum of minMember of spec.subGroups")
@@ -67,7 +67,10 @@ class KaiGroups(ServedGroups):
             classes=parts or classes.read_annotations(meta.annotations, LARGEST_GROUP),
             priority_class=spec.priority_class_name,
         )
-        required, preferred = asked.required_topology_level, asked.preferred_topology_level
+        required, preferred = (
+            constraint.required_topology_level,
+            constraint.preferred_topology_level,
+        )
         return placed_by(group, required, preferred, "spec.topologyConstraint", meta.annotations)
 
 

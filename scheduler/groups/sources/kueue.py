@@ -83,7 +83,7 @@ def check(pods: Sequence[Pod]) -> None:
     if _is_chosen(first):
         return
     annotations = first.metadata.annotations
-    asked = next(
+    named = next(
         (
             name
             for name, text in (
@@ -95,16 +95,16 @@ def check(pods: Sequence[Pod]) -> None:
         ),
         "",
     )
-    if asked and (asked == SLICES or not annotations.kueue_group):
-        _check_roles(pods, asked)
+    if named and (named == SLICES or not annotations.kueue_group):
+        _check_roles(pods, named)
 
 
-def _check_roles(pods: Sequence[Pod], asked: str) -> None:
+def _check_roles(pods: Sequence[Pod], named: str) -> None:
     first = pods[0]
     for other in pods:
         if _role(other) != _role(first):
             raise ObjectError(
-                f"metadata.annotations[{asked}] is refused: {first.metadata.name} and "
+                f"metadata.annotations[{named}] is refused: {first.metadata.name} and "
                 f"{other.metadata.name} have "
                 "different roles, each of which would be placed on its own; with one "
                 f"{GROUP}, and without slices, they are "
@@ -166,8 +166,8 @@ def _is_chosen(pod: Pod) -> bool:
     the pod requests.
     """
     chosen, annotations = pod.spec.node_selector or {}, pod.metadata.annotations
-    asked = (annotations.kueue_required, annotations.kueue_preferred, annotations.kueue_slices)
-    return HOSTNAME in chosen or any(label and label in chosen for label in asked)
+    named = (annotations.kueue_required, annotations.kueue_preferred, annotations.kueue_slices)
+    return HOSTNAME in chosen or any(label and label in chosen for label in named)
 
 
 def _rule(pod: Pod, total: int) -> LabelRule | None:

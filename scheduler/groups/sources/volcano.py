@@ -152,20 +152,20 @@ def _near(obj: VolcanoPodGroup) -> tuple[str, TierRule | None, bool]:
     """Return the tree that it is placed in, its rule for tiers, and whether nodes outside may be
     used.
     """
-    asked, annotations = obj.spec.network_topology, obj.metadata.annotations
-    if asked is None:
+    rule, annotations = obj.spec.network_topology, obj.metadata.annotations
+    if rule is None:
         return annotated.topology(annotations), None, False
     excluded("spec.networkTopology", annotations, annotated.OF_TREES)
-    if asked.mode == SOFT:
+    if rule.mode == SOFT:
         return hypernodes.NAME, None, True
-    where, highest = "spec.networkTopology", asked.highest_tier_allowed
-    if asked.mode != HARD:
-        raise ObjectError(f'{where}.mode: "hard" or "soft" is needed, not {asked.mode!r:.60}')
-    if (highest is None) == (not asked.highest_tier_name):
+    where, highest = "spec.networkTopology", rule.highest_tier_allowed
+    if rule.mode != HARD:
+        raise ObjectError(f'{where}.mode: "hard" or "soft" is needed, not {rule.mode!r:.60}')
+    if (highest is None) == (not rule.highest_tier_name):
         raise ObjectError(
             f"{where}: with mode hard one of highestTierAllowed and highestTierName is needed"
         )
-    return hypernodes.NAME, TierRule(highest, asked.highest_tier_name), False
+    return hypernodes.NAME, TierRule(highest, rule.highest_tier_name), False
 
 
 def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None:
@@ -177,13 +177,13 @@ def _tasks(least: Mapping[str, int], members: int) -> classes.ClassesSpec | None
     check_count(least, MOST_TASKS, "spec.minTaskMember", "tasks")
     for name, number in least.items():
         check_between(number, 0, LARGEST_GROUP, f"spec.minTaskMember[{name:.60}]")
-    asked = {name: number for name, number in least.items() if number}
-    if not asked or members < sum(asked.values()):
+    minimums = {name: number for name, number in least.items() if number}
+    if not minimums or members < sum(minimums.values()):
         return None
-    if len(asked) > MOST_CLASSES:
-        text = f"spec.minTaskMember: {len(asked)} tasks are more than {MOST_CLASSES}"
+    if len(minimums) > MOST_CLASSES:
+        text = f"spec.minTaskMember: {len(minimums)} tasks are more than {MOST_CLASSES}"
         raise ObjectError(text)
-    each = tuple(classes.ClassSpec(name, number) for name, number in sorted(asked.items()))
+    each = tuple(classes.ClassSpec(name, number) for name, number in sorted(minimums.items()))
     return classes.ClassesSpec(each, label=TASK_LABEL)
 
 

@@ -124,21 +124,21 @@ def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
     """Return the group with its tier rule converted to level rules; ObjectError if it allows no
     tier.
     """
-    asked = spec.tiers
-    if asked is None:
+    rule = spec.tiers
+    if rule is None:
         return spec
     inner = tree.levels[:-1]
     tiers = [int(level.rpartition("-")[2]) for level in inner]
     if not tiers:
         raise ObjectError("spec.networkTopology: there is no HyperNode")
     where = "spec.networkTopology.highestTierAllowed"
-    highest = asked.highest
-    if asked.name:
+    highest = rule.highest
+    if rule.name:
         where = "spec.networkTopology.highestTierName"
-        level = tree.aliases.get(asked.name)
+        level = tree.aliases.get(rule.name)
         if level is None:
             known = ", ".join(sorted(tree.aliases)) or "none"
-            raise ObjectError(f"{where}: no tier is called {asked.name!r:.60} (there are: {known})")
+            raise ObjectError(f"{where}: no tier is called {rule.name!r:.60} (there are: {known})")
         highest = tiers[inner.index(level)]
     if highest is None or highest < tiers[-1]:
         raise ObjectError(f"{where}: {highest} is below the lowest tier, {tiers[-1]}")

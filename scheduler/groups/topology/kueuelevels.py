@@ -17,18 +17,16 @@ def resolved(spec: GroupSpec, tree: Topology) -> GroupSpec:
     One unit of a level implies one unit of each level above it. A preferred level needs no rule:
     few units, from the top down, are preferred anyway.
     """
-    asked = spec.labels
-    if asked is None:
+    rule = spec.labels
+    if rule is None:
         return spec
     rules: dict[str, LevelConstraint] = {}
-    if asked.required:
-        depth = tree.levels.index(tree.aliases[asked.required])
+    if rule.required:
+        depth = tree.levels.index(tree.aliases[rule.required])
         rules = {level: LevelConstraint("pack", hard=True) for level in tree.levels[: depth + 1]}
-    if asked.slices:
-        level = tree.aliases[asked.slices]
+    if rule.slices:
+        level = tree.aliases[rule.slices]
         if level in rules:
-            raise ObjectError(
-                f"slices by {asked.slices} are not inside one unit of {asked.required}"
-            )
-        rules[level] = LevelConstraint("pack", factor=asked.slice_size)
+            raise ObjectError(f"slices by {rule.slices} are not inside one unit of {rule.required}")
+        rules[level] = LevelConstraint("pack", factor=rule.slice_size)
     return replace(spec, constraints=rules)

@@ -105,8 +105,8 @@ def _of_container(
     served_by: DeviceClass,
     usable: Iterable[DeviceRequest],
 ) -> tuple[DeviceRequest | None, list[RequestMapping]]:
-    asked = container.resources.requests
-    wanted = quantity(asked[resource]) if resource in asked else 0
+    own = container.resources.requests
+    wanted = quantity(own[resource]) if resource in own else 0
     if wanted <= 0:
         return None, []
     mapped: list[RequestMapping] = []
@@ -115,10 +115,10 @@ def _of_container(
         wanted -= _count(one)
         if wanted <= 0:
             return None, mapped
-    name = f"container-{index}-request-{sorted(asked).index(resource)}"
+    name = f"container-{index}-request-{sorted(own).index(resource)}"
     mapped.append(RequestMapping(container.name, resource, name))
-    ask = DeviceAsk(device_class_name=served_by.metadata.name, count=wanted)
-    return DeviceRequest(name, ask), mapped
+    requested = DeviceAsk(device_class_name=served_by.metadata.name, count=wanted)
+    return DeviceRequest(name, requested), mapped
 
 
 def _count(request: DeviceRequest) -> int:

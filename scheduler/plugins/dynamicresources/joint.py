@@ -120,12 +120,12 @@ class Joint:
         self, pod: Pod, nodes: Nodes, devices: PodDevices, rows: BoolColumn
     ) -> Inventory:
         """Return the rows' inventory of the devices that a pod's open claims request."""
-        asked = []
+        groups = []
         for group in groups_of(pod, nodes, devices):
             here = np.flatnonzero(rows & group.rows).tolist()
             plan = self._outcomes.kind_of(group.specs).plan
-            asked.append(AskedDevices(plan, group.names, [nodes.name(row) for row in here]))
-        return inventory_of(self._catalog, asked)
+            groups.append(RequestedOnNodes(plan, group.names, [nodes.name(row) for row in here]))
+        return inventory_of(self._catalog, groups)
 
     def assign_together(self, assigned: Sequence[AssignedMember]) -> MemberConflict | None:
         """Choose devices for all these pods, or return some that cannot share their node."""
@@ -312,7 +312,7 @@ def _reaches(allocation: AllocationResult, member: AssignedMember, node: str) ->
     return terms is None or (row is not None and bool(terms.mask(nodes)[row]))
 
 
-class AskedDevices(msgspec.Struct, frozen=True):
+class RequestedOnNodes(msgspec.Struct, frozen=True):
     """Claims of a plan (`names` are theirs) to be served by some nodes."""
 
     plan: AllocationPlan
@@ -320,40 +320,47 @@ class AskedDevices(msgspec.Struct, frozen=True):
     nodes: Sequence[str]
 
 
-def inventory_of(catalog: DeviceCatalog, asked: Iterable[AskedDevices]) -> Inventory:
+def inventory_of(catalog: DeviceCatalog, groups: Iterable[RequestedOnNodes]) -> Inventory:
     """Return the number of the nodes' devices that match the claims, and their users.
 
     A device counts once, for any number of nodes that can use it, if any request would accept it
     while free. Constraints and counters between devices are left out. For the text of a rejection.
     """
     used: dict[DeviceId, bool] = {}
-    for one in asked:
+    for one in groups:
         for device in _matching(catalog, one):
             used[device] = catalog.in_use.has(device)
     taken = {device for device, is_used in used.items() if is_used}
     return Inventory("devices", len(used) - len(taken), len(used), _users(catalog, taken))
 
 
-def _matching(catalog: DeviceCatalog, asked: AskedDevices) -> Iterator[DeviceId]:
+def _matching(catalog: DeviceCatalog, group: RequestedOnNodes) -> Iterator[DeviceId]:
     """Yield the devices of the nodes that a request of the claims selects and tolerates."""
-    asks = [ask for claim in asked.plan.claims for asks in claim.requests for ask in asks]
+    all_requested = [
+        requested
+        for claim in group.plan.claims
+        for all_requested in claim.requests
+        for requested in all_requested
+    ]
     # Selectors depend on a device's content alone, not on the node.
     selected: dict[int, bool] = {}
-    for node in asked.nodes:
-        found = Candidates(asked.names, catalog.pools(node), catalog.in_use)
+    for node in group.nodes:
+        found = Candidates(group.names, catalog.pools(node), catalog.in_use)
         for place, slot in enumerate(found.slots):
             if not slot.is_here:
                 continue
             if slot.content not in selected:
-                selected[slot.content] = any(_selects(found, ask, place) for ask in asks)
+                selected[slot.content] = any(
+                    _selects(found, requested, place) for requested in all_requested
+                )
             if selected[slot.content]:
                 yield slot.id
 
 
-def _selects(found: Candidates, ask: RequestedDevices, place: int) -> bool:
+def _selects(found: Candidates, requested: RequestedDevices, place: int) -> bool:
     device = found.slots[place].device
     try:
-        return found.is_selectable(ask, place) and ask.tolerates(device.taints)
+        return found.is_selectable(requested, place) and requested.tolerates(device.taints)
     except SearchError:
         return False
 

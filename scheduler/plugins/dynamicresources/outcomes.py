@@ -230,8 +230,16 @@ class Outcomes:
 
 def score_of(results: Sequence[Sequence[ChosenDevice]]) -> int:
     """Return the score of the used alternatives."""
-    taken = {(one.ask.claim, one.ask.request): one.ask for claim in results for one in claim}
-    return sum(MOST_ALTERNATIVES - ask.index for ask in taken.values() if ask.is_alternative)
+    taken = {
+        (one.requested.claim, one.requested.request): one.requested
+        for claim in results
+        for one in claim
+    }
+    return sum(
+        MOST_ALTERNATIVES - requested.index
+        for requested in taken.values()
+        if requested.is_alternative
+    )
 
 
 def _timed_out(node: str) -> str:

@@ -323,13 +323,19 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def _fault(self, claim: ResourceClaim) -> str:
         """Return why a claim cannot be allocated anywhere, or ''."""
         for request in claim.spec.devices.requests:
-            asks = request.first_available or ((request.exactly,) if request.exactly else ())
-            if not asks:
+            alternatives = request.first_available or (
+                (request.exactly,) if request.exactly else ()
+            )
+            if not alternatives:
                 return f"resource claim {claim.key}, request {request.name}: unknown request type"
-            for ask in asks:
-                path = f"{request.name}/{ask.name}" if request.first_available else request.name
-                if ask.device_class_name not in self._classes:
-                    return f"request {path}: device class {ask.device_class_name} does not exist"
+            for requested in alternatives:
+                path = (
+                    f"{request.name}/{requested.name}" if request.first_available else request.name
+                )
+                if requested.device_class_name not in self._classes:
+                    return (
+                        f"request {path}: device class {requested.device_class_name} does not exist"
+                    )
         return ""
 
     def _reserve(self, cycle: Cycle, node: str, devices: PodDevices) -> Status | None:

@@ -61,7 +61,7 @@ class PodNeeds:
         beside = tuple(requests.get(name, 0) for name in self._args.beside)
         devices, milli = sum(requests.get(name, 0) for name in self._args.resources), WHOLE
         if pod.spec.resource_claims:
-            for count, share in self._asked(pod):
+            for count, share in self._requested(pod):
                 # Shares of several devices are rare: they count as whole devices.
                 milli = share if not devices and count == 1 else WHOLE
                 devices += count
@@ -113,7 +113,7 @@ class PodNeeds:
             self.required.append(required)
         return self._numbers[key]
 
-    def _asked(self, pod: Pod) -> Iterator[tuple[int, int]]:
+    def _requested(self, pod: Pod) -> Iterator[tuple[int, int]]:
         """Yield (devices, milli of each) per request of the pod's claims."""
         try:
             claims: list[ResourceClaim] = list(self._claims.of(pod))
@@ -121,23 +121,23 @@ class PodNeeds:
             return
         for claim in claims:
             for request in claim.spec.devices.requests:
-                ask = request.exactly or next(iter(request.first_available), None)
-                if ask is not None and self._counts(ask):
-                    yield max(int(ask.count), 0), self._share(ask)
+                requested = request.exactly or next(iter(request.first_available), None)
+                if requested is not None and self._counts(requested):
+                    yield max(int(requested.count), 0), self._share(requested)
 
-    def _counts(self, ask: DeviceAsk) -> bool:
+    def _counts(self, requested: DeviceAsk) -> bool:
         chosen = self._args.device_classes
-        if ask.admin_access or ask.allocation_mode == ALL:
+        if requested.admin_access or requested.allocation_mode == ALL:
             return False
-        return not chosen or ask.device_class_name in chosen
+        return not chosen or requested.device_class_name in chosen
 
-    def _share(self, ask: DeviceAsk) -> int:
+    def _share(self, requested: DeviceAsk) -> int:
         """Return the milli that a request uses of a device."""
-        asked = ask.capacity.requests if ask.capacity is not None else {}
+        capacities = requested.capacity.requests if requested.capacity is not None else {}
         offered = self._offered()
         shares = [
             -(-amount(text).nanos * WHOLE // offered[name])
-            for name, text in asked.items()
+            for name, text in capacities.items()
             if offered.get(name)
         ]
         return min(max(shares), WHOLE) if shares and max(shares) > 0 else WHOLE

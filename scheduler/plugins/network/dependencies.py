@@ -38,7 +38,7 @@ class GroupNeeds(msgspec.Struct, frozen=True, weakref=True):
     own: Mapping[str, tuple[Need, ...]]
     both: Mapping[str, tuple[Need, ...]]
     edges: tuple[BandwidthEdge, ...]
-    asked: Mapping[str, int]
+    bandwidths: Mapping[str, int]
     numbering: Numbering
     known_indirect: dict[str, tuple[Need, ...]] = msgspec.field(default_factory=dict)
 
@@ -99,7 +99,7 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
     own: dict[str, list[Need]] = {}
     dependents: dict[str, list[Need]] = {}
     edges = []
-    asked: dict[str, int] = {}
+    bandwidths: dict[str, int] = {}
     for entry in entries:
         label = entry.workload.label
         for dependency in entry.dependencies:
@@ -112,7 +112,7 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
                 dependents.setdefault(other, []).append(dependent)
             if bandwidth:
                 edges.append(BandwidthEdge(label, other, bandwidth))
-                asked[label] = asked.get(label, 0) + bandwidth
+                bandwidths[label] = bandwidths.get(label, 0) + bandwidth
     both = {
         label: own.get(label, []) + dependents.get(label, []) for label in {**own, **dependents}
     }
@@ -120,7 +120,7 @@ def needs_of(members: Iterable[Workload]) -> GroupNeeds:
         {label: tuple(needs) for label, needs in own.items()},
         {label: tuple(needs) for label, needs in both.items()},
         tuple(edges),
-        asked,
+        bandwidths,
         Numbering(entry.workload.label for entry in entries),
     )
 

@@ -47,7 +47,7 @@ class ZoneDemand(msgspec.Struct, frozen=True):
     qos: str
     whole: Needs
     parts: tuple[ContainerPart, ...]
-    asks_devices: bool
+    requests_devices: bool
     # The whole pod's requests above 0.
     taken: Needs = ()
     # The pod-level requests beside its containers (`spec.resources`).
@@ -64,12 +64,12 @@ class ZoneDemand(msgspec.Struct, frozen=True):
     @property
     def is_aligned(self) -> bool:
         """Return whether the kubelet assigns the pod anything from a zone."""
-        return self.is_guaranteed or self.asks_devices
+        return self.is_guaranteed or self.requests_devices
 
     @property
     def needs_nothing(self) -> bool:
         """Return whether zones do not affect the pod."""
-        return self.qos == BEST_EFFORT and not self.asks_devices
+        return self.qos == BEST_EFFORT and not self.requests_devices
 
     @property
     def assigned(self) -> Needs:
@@ -94,10 +94,10 @@ def demand_of(pod: Pod) -> ZoneDemand:
     everything = whole if is_one else sum((part.needs for part in parts), whole)
     names: dict[str, None] = {}
     rare: dict[str, None] = {}
-    asks_devices = False
+    requests_devices = False
     for name, amount in everything:
         is_rare = name not in ALWAYS_OFFERED
-        asks_devices = asks_devices or (is_rare and not is_native(name))
+        requests_devices = requests_devices or (is_rare and not is_native(name))
         if amount:
             names[name] = None
             if is_rare:
@@ -106,7 +106,7 @@ def demand_of(pod: Pod) -> ZoneDemand:
         qos=qos_of(pod),
         whole=whole,
         parts=tuple(parts),
-        asks_devices=asks_devices,
+        requests_devices=requests_devices,
         taken=tuple([need for need in whole if need[1]]),
         pod_level=() if spec.resources is None else _needs(amounts(spec.resources.requests)),
         names=tuple(names),
@@ -124,17 +124,17 @@ def qos_of(pod: Pod) -> str:
 
 
 def _class_of(all_resources: Iterable[ResourceRequirements]) -> str:
-    is_guaranteed, asks = True, False
+    is_guaranteed, has_requests = True, False
     for resources in all_resources:
         if resources.requests == resources.limits:
             number = _number_counted(resources.limits)
-            is_guaranteed, asks = is_guaranteed and number == 2, asks or number > 0
+            is_guaranteed, has_requests = is_guaranteed and number == 2, has_requests or number > 0
             continue
         requests, limits = _counted(resources.requests), _counted(resources.limits)
-        asks = asks or bool(requests or limits)
+        has_requests = has_requests or bool(requests or limits)
         if len(limits) < 2 or {**limits, **requests} != limits:
             is_guaranteed = False
-    if not asks:
+    if not has_requests:
         return BEST_EFFORT
     return GUARANTEED if is_guaranteed else BURSTABLE
 

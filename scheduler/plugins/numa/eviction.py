@@ -274,8 +274,8 @@ def _take(
     view: ZoneView, matrices: dict[str, IntMatrix], place: int, demands: Iterable[ZoneDemand]
 ) -> None:
     """Deduct pods from every zone of a row."""
-    for asked in demands:
-        for name, amount in asked.whole:
+    for zone_demand in demands:
+        for name, amount in zone_demand.whole:
             matrix = _copied(view, matrices, name) if amount else None
             if matrix is not None:
                 cells = matrix[place]

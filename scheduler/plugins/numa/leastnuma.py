@@ -244,11 +244,13 @@ class _Finding:
         is_small = zones * max(amount for _, amount in needs) <= _LARGEST
         free = self._inventory.free([name for name, _ in needs], rows, as_floats=is_small)
         usable = np.logical_and.reduce(free >= 0)
-        asked = [place for place, (_, amount) in enumerate(needs) if amount > 0]
-        limits = [needs[place][1] for place in asked]
+        requested = [place for place, (_, amount) in enumerate(needs) if amount > 0]
+        limits = [needs[place][1] for place in requested]
         # An amount above the request has no additional value, and sums clipped to it are exact.
         most = np.array(limits, dtype=free.dtype).reshape(-1, 1, 1)
-        amounts: Amounts = np.minimum(free if len(asked) == len(needs) else free[asked], most)
+        amounts: Amounts = np.minimum(
+            free if len(requested) == len(needs) else free[requested], most
+        )
         if usable.all():
             fewest = _fewest(amounts, limits)
         else:

@@ -229,9 +229,9 @@ def zones_of_containers(
     if reserved.placement is None:
         own, every = set(), set()
         for placed in reserved.frozen:
-            asked = demand.of(placed)
-            used = exclusive_by_container(asked, reserved.listed)
-            for name, part, needs in zip(_containers(placed), asked.parts, used, strict=True):
+            wanted = demand.of(placed)
+            used = exclusive_by_container(wanted, reserved.listed)
+            for name, part, needs in zip(_containers(placed), wanted.parts, used, strict=True):
                 if part.stays:
                     every.add(name)
                 if needs:
@@ -296,21 +296,21 @@ def shares_of(
 
 
 def _shares(
-    placed: Placed, asked: ZoneDemand, zone_of: Mapping[Name, int], listed: frozenset[str]
+    placed: Placed, wanted: ZoneDemand, zone_of: Mapping[Name, int], listed: frozenset[str]
 ) -> Iterator[tuple[int, Needs]]:
     """Yield the zones of a pod's containers with exclusive amounts, and the amounts.
 
     The pod-level amounts are in their zone; if there are several, no agent reports which.
     """
-    used = exclusive_by_container(asked, listed)
+    used = exclusive_by_container(wanted, listed)
     zones: set[int] = set()
-    for name, part, needs in zip(_containers(placed), asked.parts, used, strict=True):
+    for name, part, needs in zip(_containers(placed), wanted.parts, used, strict=True):
         zone = zone_of.get(name) if part.stays else None
         if zone is not None:
             zones.add(zone)
             if needs:
                 yield zone, needs
-    rest = shared_rest(asked, used, listed)
+    rest = shared_rest(wanted, used, listed)
     if rest and len(zones) == 1:
         yield zones.pop(), rest
 

@@ -88,16 +88,16 @@ def _weighted(
     return np.floor(total, out=total).astype(np.int64)
 
 
-def least_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatColumn:
+def least_allocated(units: FloatColumn, requested: int, out: FloatColumn) -> FloatColumn:
     """Return in `out` the free share after the request, 0..100 rounded down, where it fits."""
-    np.subtract(units, asked, out=out)
+    np.subtract(units, requested, out=out)
     out *= HIGHEST
     return np.floor(np.divide(out, units, out=out), out=out)
 
 
-def most_allocated(units: FloatColumn, asked: int, out: FloatColumn) -> FloatColumn:
+def most_allocated(units: FloatColumn, requested: int, out: FloatColumn) -> FloatColumn:
     """Return in `out` the requested share, 0..100 rounded down, where it fits."""
-    return np.floor(np.divide(asked * HIGHEST, units, out=out), out=out)
+    return np.floor(np.divide(requested * HIGHEST, units, out=out), out=out)
 
 
 def _balanced(view: ZoneView, needs: Needs, shape: tuple[int, ...]) -> IntMatrix:

@@ -96,11 +96,11 @@ class UnitIndex:
         Surplus members are evicted alone.
         """
         gangs = [self.on(victim.node).get(victim.pod.metadata.uid) for victim in victims]
-        asked = Counter(gang.unit.key for gang in gangs if gang is not None)
+        evictions = Counter(gang.unit.key for gang in gangs if gang is not None)
         found: dict[str, tuple[Placed, Gang | None]] = {}
         for victim, gang in zip(victims, gangs, strict=True):
             whole = gang if gang is not None and gang.is_whole else None
-            is_surplus = whole is None or asked[whole.unit.key] <= self.surplus(whole)
+            is_surplus = whole is None or evictions[whole.unit.key] <= self.surplus(whole)
             together = (victim,) if whole is None or is_surplus else whole.unit.members
             for one in together:
                 found.setdefault(one.pod.metadata.uid, (one, whole))

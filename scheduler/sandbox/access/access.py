@@ -132,8 +132,8 @@ class AccessControl:
         wish = Wish(verb_of(call), call.resource.group, f"{call.resource.plural}/binding")
         if self.allows(user, wish):
             return ""
-        asked = replace(call, namespace="", name="")
-        refused = _refused(user.name, asked, wish)
+        cluster_wide = replace(call, namespace="", name="")
+        refused = _refused(user.name, cluster_wide, wish)
         return (
             "changing status.allocation or status.reservedFor requires "
             f'resource="{wish.resource}", '
@@ -187,16 +187,18 @@ def _self_access(access: AccessControl, spec: Object, user: KnownUser) -> Object
 
 
 def _decided(access: AccessControl, spec: Object, user: KnownUser) -> Object:
-    asked = spec.get("resourceAttributes")
-    if asked is None:  # a path: only those who may do everything may read more than public ones
+    attributes = spec.get("resourceAttributes")
+    if (
+        attributes is None
+    ):  # a path: only those who may do everything may read more than public ones
         return {"allowed": MASTERS in user.groups}
-    resource, part = str(asked.get("resource", "")), str(asked.get("subresource", ""))
+    resource, part = str(attributes.get("resource", "")), str(attributes.get("subresource", ""))
     wish = Wish(
-        str(asked.get("verb", "")),
-        str(asked.get("group", "")),
+        str(attributes.get("verb", "")),
+        str(attributes.get("group", "")),
         f"{resource}/{part}" if part else resource,
-        str(asked.get("namespace", "")),
-        str(asked.get("name", "")),
+        str(attributes.get("namespace", "")),
+        str(attributes.get("name", "")),
     )
     return {"allowed": access.allows(user, wish)}
 

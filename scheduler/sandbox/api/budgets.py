@@ -36,14 +36,14 @@ def evict(store: ObjectStore, call: ResourceRequest, eviction: Object) -> ApiAns
     if name and name != call.name:
         raise bad_request("name in URL does not match name in Eviction object")
     old = store.get(PODS, call.namespace, call.name)
-    asked = eviction.get("deleteOptions") or {}
-    preconditions = asked.get("preconditions") or {}
+    given = eviction.get("deleteOptions") or {}
+    preconditions = given.get("preconditions") or {}
     options = Deletion(
-        grace_period_s=asked.get("gracePeriodSeconds"),
+        grace_period_s=given.get("gracePeriodSeconds"),
         uid=preconditions.get("uid") or "",
         resource_version=preconditions.get("resourceVersion") or "",
-        propagation=asked.get("propagationPolicy") or "",
-        dry_run=call.dry_run or bool(asked.get("dryRun")),
+        propagation=given.get("propagationPolicy") or "",
+        dry_run=call.dry_run or bool(given.get("dryRun")),
     )
     pod = old.obj
     phase = (pod.get("status") or {}).get("phase")

@@ -46,7 +46,7 @@ def enqueue_self(work_queue: WorkQueue) -> ChangeHandler:
     """Enqueue every changed object, unless only its status changed."""
 
     def observe(change: StoreChange) -> None:
-        if change.previous is None or change.type == DELETED or _asks(change):
+        if change.previous is None or change.type == DELETED or _changes_more_than_status(change):
             work_queue.add(change.stored.key)
 
     return observe
@@ -65,7 +65,7 @@ def enqueue_owner(work_queue: WorkQueue, kind: str) -> ChangeHandler:
     return observe
 
 
-def _asks(change: StoreChange) -> bool:
+def _changes_more_than_status(change: StoreChange) -> bool:
     if change.previous is None:
         return True
     new, old = change.stored.obj, change.previous.obj

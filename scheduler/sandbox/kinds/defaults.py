@@ -157,7 +157,7 @@ class ApiRules:
             self._addresses.keep(new, old)
         self._check(store, resource, new, old, subresource)
 
-    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None) -> int | None:
+    def grace_period_s(self, resource: Resource, obj: Object, requested: int | None) -> int | None:
         """Return the seconds a pod has to stop; all other kinds have no grace period."""
         if resource is not PODS:
             return None
@@ -165,7 +165,7 @@ class ApiRules:
         phase = (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
             return 0
-        wanted = spec.get("terminationGracePeriodSeconds", 30) if asked is None else asked
+        wanted = spec.get("terminationGracePeriodSeconds", 30) if requested is None else requested
         return max(0, int(wanted))
 
     def mark_deleted(self, resource: Resource, obj: Object) -> None:

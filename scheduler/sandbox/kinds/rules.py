@@ -27,7 +27,9 @@ class Rules(Protocol[Store_contra]):
     ) -> None:
         """Default and check `new` against `old`; changes `new` in the same way."""
 
-    def grace_period_s(self, resource: Resource, obj: Object, asked: int | None, /) -> int | None:
+    def grace_period_s(
+        self, resource: Resource, obj: Object, requested: int | None, /
+    ) -> int | None:
         """Return the seconds until a deletion completes without further requests.
 
         0 deletes at once, None has no grace period.
@@ -63,7 +65,9 @@ class NoRules:
     ) -> None:
         """Accept."""
 
-    def grace_period_s(self, _resource: Resource, _obj: Object, _asked: int | None) -> int | None:
+    def grace_period_s(
+        self, _resource: Resource, _obj: Object, _requested: int | None
+    ) -> int | None:
         """Delete at once."""
         return None
 

@@ -77,11 +77,11 @@ class Aligner:
                     self.zones[number].free[name] += amount
 
     def _by_pod(self, pod: Object) -> list[Taken] | None:
-        asked = _whole(pod)
-        zones = self._accepted(asked)
+        wanted = _whole(pod)
+        zones = self._accepted(wanted)
         if zones is None:
             return None
-        amounts = self._take(asked, zones)
+        amounts = self._take(wanted, zones)
         guaranteed = qos_of(pod) == "Guaranteed"
         names = [
             container["name"]
@@ -96,19 +96,19 @@ class Aligner:
         found = []
         is_guaranteed = qos_of(pod) == "Guaranteed"
         for container, stays in _in_order(pod):
-            asked = _managed(container, is_guaranteed=is_guaranteed)
-            zones = self._accepted(asked)
+            wanted = _managed(container, is_guaranteed=is_guaranteed)
+            zones = self._accepted(wanted)
             if zones is None:
                 return None
             # An init container's amounts are free again for those after it.
             if stays:
-                found.append(Taken(container["name"], self._take(asked, zones)))
+                found.append(Taken(container["name"], self._take(wanted, zones)))
         return found
 
-    def _accepted(self, asked: Amounts) -> int | None:
+    def _accepted(self, wanted: Amounts) -> int | None:
         """Return the zones for a request as bits, None if the policy rejects it."""
         everything = (1 << len(self.zones)) - 1
-        offered = (self._hints(name, amount) for name, amount in asked.items())
+        offered = (self._hints(name, amount) for name, amount in wanted.items())
         hints = [found for found in offered if found is not None]
         if self.policy == "none" or not hints:
             return everything
@@ -132,9 +132,9 @@ class Aligner:
         smallest = min((zones.bit_count() for zones in enough), default=0)
         return [(zones, zones.bit_count() == smallest) for zones in enough if left[zones] >= amount]
 
-    def _take(self, asked: Amounts, zones: int) -> dict[int, Amounts]:
+    def _take(self, wanted: Amounts, zones: int) -> dict[int, Amounts]:
         taken: dict[int, Amounts] = {}
-        for name, amount in asked.items():
+        for name, amount in wanted.items():
             rest = amount
             for number, zone in enumerate(self.zones):
                 part = min(rest, zone.free.get(name, 0)) if zones >> number & 1 else 0
@@ -175,14 +175,14 @@ def _whole(pod: Object) -> Amounts:
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container, stays in _in_order(pod):
-        asked = _managed(container, is_guaranteed=is_guaranteed)
+        wanted = _managed(container, is_guaranteed=is_guaranteed)
         if stays:
-            _add(running, asked)
+            _add(running, wanted)
             if container.get("restartPolicy") == "Always":
-                _add(sidecars, asked)
+                _add(sidecars, wanted)
         else:
-            _add(asked, sidecars)
-            _raise(peak, asked)
+            _add(wanted, sidecars)
+            _raise(peak, wanted)
     _raise(running, peak)
     return running
 
@@ -217,7 +217,7 @@ def qos_of(pod: Object) -> str:
     known: str = (pod.get("status") or {}).get("qosClass") or ""
     if known:
         return known
-    asks, is_guaranteed = False, True
+    has_requests, is_guaranteed = False, True
     for container, _ in _in_order(pod):
         resources = container.get("resources") or {}
         requests, limits = (
@@ -228,9 +228,9 @@ def qos_of(pod: Object) -> str:
             }
             for part in ("requests", "limits")
         )
-        asks = asks or bool(requests or limits)
+        has_requests = has_requests or bool(requests or limits)
         is_guaranteed = is_guaranteed and len(limits) == 2 and {**limits, **requests} == limits
-    if not asks:
+    if not has_requests:
         return "BestEffort"
     return "Guaranteed" if is_guaranteed else "Burstable"
 

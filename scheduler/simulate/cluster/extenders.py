@@ -14,7 +14,9 @@ from scheduler.engine.extender.extenders import extenders_of
 from scheduler.objects.pod import Pod
 
 
-def unasked(configured: Sequence[Extender], pods: Iterable[Pod] | None = None) -> tuple[str, ...]:
+def skipped_extenders(
+    configured: Sequence[Extender], pods: Iterable[Pod] | None = None
+) -> tuple[str, ...]:
     """Return notices of extenders left out for these pods; ConfigError for a required one.
 
     None means any future pod.

@@ -56,9 +56,9 @@ class RecordedAnswers:
     def __init__(self) -> None:
         self._times: dict[str, list[tuple[float, float, int]]] = {}
 
-    def add(self, name: str, asked_at: float, took_s: float, order: int) -> None:
+    def add(self, name: str, sent_at: float, took_s: float, order: int) -> None:
         """Add a request that was made at a time, the seconds until its answer, and its order."""
-        heappush(self._times.setdefault(name, []), (asked_at, asked_at + took_s, order))
+        heappush(self._times.setdefault(name, []), (sent_at, sent_at + took_s, order))
 
     def take(self, name: str, now: float) -> tuple[float, int] | None:
         """Return the time and order of the answer to a request that is made `now`.

@@ -180,9 +180,9 @@ class TracePlayer:
 
     def _arrive(self, arrival: Arrival) -> None:
         if arrival.kind == ANSWER:
-            asked_at = self._now + (arrival.waited_s or 0.0)
+            sent_at = self._now + (arrival.waited_s or 0.0)
             took_s = arrival.duration_s or 0.0
-            self._answers.add(arrival.obj, asked_at, took_s, arrival.end_order)
+            self._answers.add(arrival.obj, sent_at, took_s, arrival.end_order)
         elif arrival.kind:
             self._jobs.describe(arrival.kind, arrival.obj)
             self._engine.handle(Watched(arrival.kind, "ADDED", arrival.obj), self._now)

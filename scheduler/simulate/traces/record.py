@@ -48,14 +48,14 @@ class _Seen(msgspec.Struct):
 
 class _Answered(msgspec.Struct):
     name: str
-    asked_s: float
+    sent_s: float
     answered_s: float
     end_order: int
     kind: str = ANSWER
 
     @property
     def arrived_s(self) -> float:
-        return max(self.asked_s - LATENCY_S, 0.0)
+        return max(self.sent_s - LATENCY_S, 0.0)
 
 
 class TraceRecorder:
@@ -69,15 +69,15 @@ class TraceRecorder:
         self._events = 0
         self._seen: dict[tuple[str, str], _Seen] = {}
         # Effect id → the name of the effect and its time.
-        self._asked: dict[int, tuple[str, float]] = {}
+        self._sent: dict[int, tuple[str, float]] = {}
         self._answered: list[_Answered] = []
 
     def take(
-        self, now: float, events: Iterable[Event], asked: Mapping[int, str] = MappingProxyType({})
+        self, now: float, events: Iterable[Event], calls: Mapping[int, str] = MappingProxyType({})
     ) -> None:
         """Take the events of one moment, `now` in seconds since the epoch.
 
-        `asked` are the ids and names of the engine's effects whose answers pods wait for.
+        `calls` are the ids and names of the engine's effects whose answers pods wait for.
         """
         if not self._has_started:
             # Back-offs end at whole seconds of the clock: a play needs the same fraction.
@@ -95,10 +95,10 @@ class TraceRecorder:
                 self._keep_only(event.kind, {identity(obj) for obj in event.objects})
             elif isinstance(event, Complete):
                 self._keep_only(event.kind, frozenset(event.keys))
-            elif isinstance(event, Answer) and event.effect in self._asked:
-                asked_for = self._asked.pop(event.effect)
-                self._answered.append(_Answered(*asked_for, self._now, self._events))
-        self._asked.update((effect, (name, self._now)) for effect, name in asked.items())
+            elif isinstance(event, Answer) and event.effect in self._sent:
+                sent = self._sent.pop(event.effect)
+                self._answered.append(_Answered(*sent, self._now, self._events))
+        self._sent.update((effect, (name, self._now)) for effect, name in calls.items())
 
     def nodes(self) -> Iterator[bytes]:
         """Yield the nodes of the log as JSON lines, for `--snapshot`."""
@@ -116,7 +116,7 @@ class TraceRecorder:
             if one.end_order:
                 notes[END_ORDER] = str(one.end_order)
             if isinstance(one, _Answered):
-                notes |= _times(one.arrived_s, one.asked_s, one.answered_s)
+                notes |= _times(one.arrived_s, one.sent_s, one.answered_s)
                 meta = {"name": one.name, "annotations": notes}
                 yield _encoded({"kind": ANSWER, "metadata": meta})
                 continue

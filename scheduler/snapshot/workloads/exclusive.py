@@ -69,7 +69,7 @@ def in_group(
         _hold_apart(made, label, topology, everywhere=False)
 
 
-def asked_of_groups(spec: Plain, annotations: Mapping[str, str]) -> dict[str, str]:
+def group_annotations(spec: Plain, annotations: Mapping[str, str]) -> dict[str, str]:
     """Return a LeaderWorkerSet's annotations, with those that its groupPlacementPolicy implies."""
     policy = spec.get("groupPlacementPolicy") or {}
     if isinstance(policy, dict) and policy.get("type") == "Exclusive" and policy.get("topologyKey"):

@@ -35,8 +35,8 @@ _ALPHA: Final = "alpha.jobset.sigs.k8s.io/"
 
 def jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plain]:
     """Yield a Job's missing pods, and the PodGroup of a Job with `spec.scheduling`."""
-    asked = group_spec(workload.spec)
-    if asked is None:
+    scheduling = group_spec(workload.spec)
+    if scheduling is None:
         yield from _pods(workload, around)
         return
     own = around.pods.of("Job", workload.owner)
@@ -48,7 +48,7 @@ def jobs(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[Plai
             "apiVersion": "scheduling.k8s.io/v1beta1",
             "kind": "PodGroup",
             "metadata": {"name": name, "namespace": workload.namespace},
-            "spec": asked,
+            "spec": scheduling,
         }
     for made in _pods(workload, around):
         made["spec"]["schedulingGroup"] = {"podGroupName": name}
@@ -77,7 +77,7 @@ def job_sets(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[
         template = part_of(replicated, "template", field)
         template_of(part_of(template, "spec", f"{field}.template"), f"{field}.template.spec")
         own = part_of(part_of(template, "metadata", field), "annotations", f"{field}.metadata")
-        asked = exclusive | {k: v for k, v in own.items() if k.startswith(_ALPHA)}
+        all_annotations = exclusive | {k: v for k, v in own.items() if k.startswith(_ALPHA)}
         for number in range(count_of(replicated, "replicas", field, 1)):
             name = f"{workload.name}-{group}-{number}"
             labels = {
@@ -87,8 +87,8 @@ def job_sets(workload: FoundWorkload, around: SnapshotSurroundings) -> Iterator[
             }
             for made in _pods(_job(workload, name, template), around):
                 made["metadata"]["labels"] |= labels
-                made["metadata"]["annotations"] |= asked
-                in_job(made, name, asked)
+                made["metadata"]["annotations"] |= all_annotations
+                in_job(made, name, all_annotations)
                 yield made
 
 

@@ -26,7 +26,7 @@ from scheduler.controlplane.templates import (
 )
 from scheduler.objects.pod import Pod
 from scheduler.objects.selectors import selector_matches
-from scheduler.snapshot.workloads.exclusive import asked_of_groups, in_group
+from scheduler.snapshot.workloads.exclusive import group_annotations, in_group
 from scheduler.snapshot.workloads.found import (
     FoundWorkload,
     Plain,
@@ -247,7 +247,7 @@ def leader_workers(workload: FoundWorkload, around: SnapshotSurroundings) -> Ite
     workers = template_of(inner, field, "workerTemplate")
     leader = template_of(inner, field, "leaderTemplate") if inner.get("leaderTemplate") else workers
     annotations = part_of(workload.meta, "annotations", "metadata")
-    annotations = asked_of_groups(spec, annotations)
+    annotations = group_annotations(spec, annotations)
     exclusive = {k: v for k, v in annotations.items() if k.startswith(f"{_LWS}/")}
     taken = around.pods.names.get(workload.namespace, set())
     reference = workload.reference()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from scheduler.cli.inputs.asking import options, read_files, setups
+from scheduler.cli.inputs.cmdio import options, read_files, setups
 from scheduler.cli.main import run
 from scheduler.cli.verbs.start.ui import Work
 from scheduler.engine.attempt.cycle import Ties

@@ -7,7 +7,7 @@ from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters
 from scheduler.config import default_config
 from scheduler.daemon.answering import AnswerPool, AnswerSettings
-from scheduler.daemon.asked import CapacityWatch
+from scheduler.daemon.helperparts import CapacityWatch
 from scheduler.engine.effects import Leading, Watched
 from scheduler.engine.engine import Engine
 from scheduler.framework.registry import Registry

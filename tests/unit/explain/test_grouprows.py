@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from scheduler.cli.inputs.asking import setups
+from scheduler.cli.inputs.cmdio import setups
 from scheduler.explain.grouprows import in_order, shown_groups, shown_status
 from scheduler.explain.questions import Question
 from scheduler.explain.responder import QuestionResponder

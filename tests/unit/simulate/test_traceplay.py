@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from scheduler.base.errors import InputError
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.config import default_config
 from scheduler.engine.decisionlog import LogBuffer, decode_step
 from scheduler.engine.effects import Answer, Bind, Leading, Listed, Watched
@@ -32,7 +32,7 @@ HEADER = "arrival,duration,namespace,shape,count,cpu,memory"
 def summary_of(*rows, nodes=1, header=HEADER):
     """Return the summary of a trace on equal nodes of 4 cores."""
     snapshot = Snapshot(nodes=tuple(read_node(node(f"n{i}")) for i in range(nodes)))
-    stage = staged(snapshot, asking.setups("").default, AnswerOptions(now=1e9))
+    stage = staged(snapshot, cmdio.setups("").default, AnswerOptions(now=1e9))
     player = TracePlayer(stage, "trellis")
     player.play(read_trace([header, *rows], "t.csv"), lambda _pods, _seconds: None)
     return player.summary()
@@ -137,7 +137,7 @@ def manifest(name, arrival, cpu="1", **more):
 def played_lines(*objects, nodes=1, evicted=0):
     """Return the bindings of a trace of objects, one per line, which evicts so many pods."""
     snapshot = Snapshot(nodes=tuple(read_node(node(f"n{i}")) for i in range(nodes)))
-    stage = staged(snapshot, asking.setups("").default, AnswerOptions(now=1e9))
+    stage = staged(snapshot, cmdio.setups("").default, AnswerOptions(now=1e9))
     player = TracePlayer(stage, "trellis")
     bound = []
     player.on_bound = lambda pod, node, at: bound.append((pod, node, at))
@@ -237,7 +237,7 @@ def test_a_recorded_log_gives_the_same_placements():
         recorder.take(step_line.now, step_line.events)
     stage = staged(
         Snapshot(nodes=tuple(nodes)),
-        asking.setups("").default,
+        cmdio.setups("").default,
         AnswerOptions(now=1e9, ties=engine.settings.ties),
     )
     player = TracePlayer(stage, "trellis")
@@ -258,7 +258,7 @@ def recorded(*turns, nodes=1):
     lines = list(recorder.lines())
     names = [f"n{i}" for i in range(nodes)]
     known = tuple(read_node(node(name, cpu="4", labels={HOST: name})) for name in names)
-    stage = staged(Snapshot(nodes=known), asking.setups("").default, AnswerOptions(now=1e9))
+    stage = staged(Snapshot(nodes=known), cmdio.setups("").default, AnswerOptions(now=1e9))
     player = TracePlayer(stage, "trellis")
     found: dict[str, tuple[str, float]] = {}
     player.on_bound = lambda name, to, at: found.update({name.split("/")[1]: (to, round(at, 3))})
@@ -362,7 +362,8 @@ def test_what_was_listed_before_the_start_is_there_at_the_start():
     recorder.take(1e9 + 5, [Watched("Pod", "DELETED", there)])
     nodes = (read_node(node("n0", cpu="4")),)
     player = TracePlayer(
-        staged(Snapshot(nodes=nodes), asking.setups("").default, AnswerOptions(now=1e9)), "trellis"
+        staged(Snapshot(nodes=nodes), cmdio.setups("").default, AnswerOptions(now=1e9)),
+        "trellis",
     )
     found: list[tuple[str, float]] = []
     player.on_bound = lambda name, _node, at: found.append((name, round(at, 1)))
@@ -385,7 +386,7 @@ def test_a_pod_that_was_deleted_before_it_was_bound_waits_as_long():
     recorder.take(1e9 + 20, [Watched("Pod", "DELETED", bound)])
     recorder.take(1e9 + 25, [Watched("Pod", "ADDED", last)])
     nodes = (read_node(node("n0", cpu="4")),)
-    stage = staged(Snapshot(nodes=nodes), asking.setups("").default, AnswerOptions(now=1e9))
+    stage = staged(Snapshot(nodes=nodes), cmdio.setups("").default, AnswerOptions(now=1e9))
     player = TracePlayer(stage, "trellis")
     found: list[str] = []
     player.on_bound = lambda name, _node, _at: found.append(name)

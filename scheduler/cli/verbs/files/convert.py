@@ -12,7 +12,7 @@ import yaml
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import ConvertFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs.asking import print_stderr
+from scheduler.cli.inputs.cmdio import print_stderr
 from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
 from scheduler.convert.conversion import convert_all
 from scheduler.snapshot.documents import SourceFile, items_of

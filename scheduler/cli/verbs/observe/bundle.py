@@ -20,8 +20,8 @@ from scheduler.about import VERSION
 from scheduler.base.clock import RealClock
 from scheduler.base.errors import ApiError, InputError
 from scheduler.cli.commands import BundleFlags
-from scheduler.cli.inputs.asking import print_stderr
 from scheduler.cli.inputs.clusterflags import cluster_options
+from scheduler.cli.inputs.cmdio import print_stderr
 from scheduler.cli.inputs.past import fetch
 from scheduler.cli.output.hashing import NameTable
 from scheduler.kube.api import Response

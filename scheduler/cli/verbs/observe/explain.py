@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from scheduler.base.errors import InputError, MissingError
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
@@ -37,7 +37,7 @@ from scheduler.snapshot.targets import POD, Target, pods_of, target_of
 
 def explain(flags: ExplainFlags) -> int:
     """Explain why a pod or a group is where it is, or why it is pending."""
-    asking.be_quick()
+    cmdio.be_quick()
     if flags.past or flags.where.daemon:
         return _past(flags)
     if not flags.words and not flags.filename:
@@ -47,8 +47,8 @@ def explain(flags: ExplainFlags) -> int:
     source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
     # Of equal nodes, the daemon of a live cluster chooses by the pod's uid.
     ties = Ties.UID if source.is_live else Ties.NAME
-    wanted = asking.options(flags.now, ties, None, details=True, kubernetes=flags.kubernetes)
-    setup = asking.setups(flags.config, access if source.is_live else None).default
+    wanted = cmdio.options(flags.now, ties, None, details=True, kubernetes=flags.kubernetes)
+    setup = cmdio.setups(flags.config, access if source.is_live else None).default
     advice: list[str] = []
 
     def answer() -> ExplainAnswer:
@@ -124,7 +124,7 @@ def _shown(
         _show(one, found.notices, (*explanation_lines(one), *advice), flags)
 
     repeated(show, print_, is_watched=is_watched)
-    return 0 if found.explanation.fits else asking.EXIT_DOES_NOT_FIT
+    return 0 if found.explanation.fits else cmdio.EXIT_DOES_NOT_FIT
 
 
 def _past(flags: ExplainFlags) -> int:
@@ -136,7 +136,7 @@ def _past(flags: ExplainFlags) -> int:
     name, access = pod_of(target, cluster_options(flags.cluster, target.namespace))
     found, notices = past_decision(ask(flags.where, access, name), node=flags.node)
     _show(found, notices, [past_line(found)], flags, counts_table(found))
-    return 0 if found.fits else asking.EXIT_DOES_NOT_FIT
+    return 0 if found.fits else cmdio.EXIT_DOES_NOT_FIT
 
 
 def pod_of(target: Target, access: ClusterOptions) -> tuple[str, ClusterOptions]:
@@ -158,11 +158,11 @@ def _show(
     otherwise: Sequence[TextTable] = (),
 ) -> None:
     """Print an explanation, or `otherwise` if it has no verdicts on nodes."""
-    asking.print_stderr(f"notice: {notice}" for notice in notices)
-    if not asking.is_shown(found, flags.output, (found.node,) if found.node else ()):
+    cmdio.print_stderr(f"notice: {notice}" for notice in notices)
+    if not cmdio.is_shown(found, flags.output, (found.node,) if found.node else ()):
         print(*lines, sep="\n")
         wide, one_node = flags.output is Output.WIDE, bool(flags.node)
         tables = explanation_tables(found, wide=wide, one_node=one_node) or otherwise
         if tables:
             print()
-            asking.show_tables(tables, flags.output)
+            cmdio.show_tables(tables, flags.output)

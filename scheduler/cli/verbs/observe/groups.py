@@ -15,7 +15,7 @@ from scheduler.base.errors import MissingError
 from scheduler.base.text import did_you_mean
 from scheduler.cli.commands import GroupsFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.source import SeenSnapshot, SnapshotSource, pods_named, read_source
 from scheduler.cli.output.printing import show_document
@@ -44,12 +44,12 @@ from scheduler.snapshot.targets import GROUP, Target, kind_called, target_of
 
 def groups(flags: GroupsFlags) -> int:
     """List the groups with members, placement, proof or conflict."""
-    asking.be_quick()
+    cmdio.be_quick()
     target = target_of(flags.words, flags.namespace) if flags.words else None
     access = cluster_options(flags.cluster, target.namespace if target else flags.namespace)
     source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
-    setup = asking.setups(flags.config, access if source.is_live else None).default
-    wanted = asking.options(flags.now, Ties.NAME, None, details=False)
+    setup = cmdio.setups(flags.config, access if source.is_live else None).default
+    wanted = cmdio.options(flags.now, Ties.NAME, None, details=False)
     racks: dict[str, str] = {}
     listed: list[GroupReport] = []
 
@@ -59,7 +59,7 @@ def groups(flags: GroupsFlags) -> int:
         racks = racks_of(seen.snapshot.nodes)
         with progress("planning the groups that wait"):
             found = simulate(seen.snapshot, setup, seen.options).groups
-        listed = _asked_for(list(found), seen, target, flags)
+        listed = _selected(list(found), seen, target, flags)
         return [msgspec.to_builtins(one) | {"solverSeconds": 0} for one in listed]
 
     def show() -> None:
@@ -69,7 +69,7 @@ def groups(flags: GroupsFlags) -> int:
     return 0
 
 
-def _asked_for(
+def _selected(
     found: list[GroupReport], seen: SeenSnapshot, target: Target | None, flags: GroupsFlags
 ) -> list[GroupReport]:
     if target is not None:
@@ -110,7 +110,7 @@ def _show(
             known = kind if kind_called(kind) == GROUP else GROUP.lower()
             print(f"{known}/{one.namespace}/{one.name}")
     elif not listed:
-        asking.print_stderr(["no group waits" if flags.failed else "no groups"])
+        cmdio.print_stderr(["no group waits" if flags.failed else "no groups"])
     elif is_one:
         for one in listed:
             print(*_lines(one, racks), sep="\n")
@@ -118,7 +118,7 @@ def _show(
         rows = [_row(one, racks, is_wide=output is Output.WIDE) for one in in_order(listed)]
         titles = ["namespace", "name", "status", "pods", "where", "proof"]
         titles += ["source", "conflict"] if output is Output.WIDE else []
-        asking.show_tables([TextTable([*titles, "message"], rows, optional=("proof",))], output)
+        cmdio.show_tables([TextTable([*titles, "message"], rows, optional=("proof",))], output)
 
 
 def _row(one: GroupReport, racks: Mapping[str, str], *, is_wide: bool) -> list[str]:

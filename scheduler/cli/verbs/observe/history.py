@@ -11,8 +11,8 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import HistoryFlags
 from scheduler.cli.flags import DaemonFlags, Output
-from scheduler.cli.inputs.asking import be_quick, is_shown, items_in, print_stderr, show_tables
 from scheduler.cli.inputs.clusterflags import cluster_options
+from scheduler.cli.inputs.cmdio import be_quick, is_shown, items_in, print_stderr, show_tables
 from scheduler.cli.inputs.logged import LogView
 from scheduler.cli.inputs.past import NAMESPACE, request
 from scheduler.cli.verbs.observe.explain import pod_of

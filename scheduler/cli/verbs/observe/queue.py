@@ -14,7 +14,7 @@ import msgspec
 from scheduler.base.clock import parse_rfc3339
 from scheduler.cli.commands import QueueFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.source import SeenSnapshot, SnapshotSource, read_source
 from scheduler.cli.output.amounts import amount, duration
@@ -51,11 +51,11 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 def queue(flags: QueueFlags) -> int:
     """List the pods and groups that wait, in the order of the queue."""
-    asking.be_quick()
+    cmdio.be_quick()
     access = cluster_options(flags.cluster, flags.namespace)
     source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
-    setup = asking.setups(flags.config, access if source.is_live else None).default
-    wanted = asking.options(flags.now, Ties.NAME, None, details=False)
+    setup = cmdio.setups(flags.config, access if source.is_live else None).default
+    wanted = cmdio.options(flags.now, Ties.NAME, None, details=False)
     listed: list[QueueEntry] = []
     now = 0.0
 
@@ -95,7 +95,7 @@ def entries(found: Simulation, seen: SeenSnapshot) -> list[QueueEntry]:
                 max((pod.spec.priority or 0 for pod in own), default=0),
                 waiting.result,
                 _since(own),
-                _asks(own),
+                _requests(own),
                 where_text((one.node for one in results if one.node), racks),
                 (short_message(group) if group is not None else "") or waiting.message,
             )
@@ -109,7 +109,7 @@ def _since(pods: Iterable[Pod]) -> float | None:
     return min((time for time in times if time is not None), default=None)
 
 
-def _asks(pods: Iterable[Pod]) -> dict[str, float]:
+def _requests(pods: Iterable[Pod]) -> dict[str, float]:
     total: dict[str, float] = {}
     for pod in pods:
         for name, value in pod_requests(pod).items():
@@ -120,16 +120,16 @@ def _asks(pods: Iterable[Pod]) -> dict[str, float]:
 
 def _show(listed: Sequence[QueueEntry], now: float, output: Output) -> None:
     record = {"apiVersion": API_VERSION, "kind": "Queue", "items": listed}
-    if asking.is_shown(record, output, (f"{one.namespace}/{one.name}" for one in listed)):
+    if cmdio.is_shown(record, output, (f"{one.namespace}/{one.name}" for one in listed)):
         return
     if not listed:
-        asking.print_stderr(["no pod waits"])
+        cmdio.print_stderr(["no pod waits"])
         return
     is_wide = output is Output.WIDE
     titles = ["#", "namespace", "name", "pods", "priority", "age", "asks"]
     titles += ["next", "why"] if is_wide else ["why"]
     rows = [_row(one, now, is_wide=is_wide) for one in listed]
-    asking.show_tables([TextTable(titles, rows, optional=("asks", "age"))], output)
+    cmdio.show_tables([TextTable(titles, rows, optional=("asks", "age"))], output)
 
 
 def _row(one: QueueEntry, now: float, *, is_wide: bool) -> list[str]:

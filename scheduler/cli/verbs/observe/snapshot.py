@@ -16,8 +16,8 @@ import msgspec
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import SnapshotFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs.asking import be_quick, print_stderr
 from scheduler.cli.inputs.clusterflags import cluster_options
+from scheduler.cli.inputs.cmdio import be_quick, print_stderr
 from scheduler.cli.inputs.files import manifest_files, read_bytes, shown
 from scheduler.cli.inputs.live import look
 from scheduler.objects.kinds import DERIVABLE, Kind

@@ -17,7 +17,7 @@ from scheduler.about import VERSION
 from scheduler.base.errors import TrellisError
 from scheduler.base.text import closest
 from scheduler.cli.commands import StatusFlags
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import Leader, leader
@@ -64,7 +64,7 @@ class StatusLine(msgspec.Struct, frozen=True):
 
 def status(flags: StatusFlags) -> int:
     """Show leader, version, configuration, kinds, rights and problems."""
-    asking.be_quick()
+    cmdio.be_quick()
     access = cluster_options(flags.cluster)
     lines = asyncio.run(_look(access))
     known = registry()
@@ -78,7 +78,7 @@ def status(flags: StatusFlags) -> int:
         "items": [msgspec.to_builtins(one) for one in lines],
     }
     names = (one.what for one in lines if one.state == PROBLEM)
-    if not asking.is_shown(record, flags.output, names):
+    if not cmdio.is_shown(record, flags.output, names):
         show_table(["what", "state", "found"], [[one.what, one.state, one.text] for one in lines])
     return 1 if any(one.state == PROBLEM for one in lines) else 0
 

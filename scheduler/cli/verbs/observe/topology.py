@@ -15,7 +15,8 @@ from scheduler.base.errors import InputError, ObjectError
 from scheduler.base.text import natural
 from scheduler.cli.commands import TopologyFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs.asking import (
+from scheduler.cli.inputs.clusterflags import cluster_options
+from scheduler.cli.inputs.cmdio import (
     options,
     print_stderr,
     read_cluster,
@@ -23,7 +24,6 @@ from scheduler.cli.inputs.asking import (
     setups,
     show_tables,
 )
-from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.output.amounts import amount
 from scheduler.cli.output.printing import TableColumn, show, show_document
 from scheduler.cli.output.watching import repeated

@@ -9,7 +9,7 @@ from pathlib import Path
 from scheduler.base.errors import InputError
 from scheduler.base.logs import configure
 from scheduler.cli.commands import TraceFlags
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.access import seconds
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.logged import configuration
@@ -32,7 +32,7 @@ def trace(flags: TraceFlags) -> int:
     for line in recorder.lines():
         sys.stdout.buffer.write(line)
         number += 1
-    asking.print_stderr([f"{number} objects"])
+    cmdio.print_stderr([f"{number} objects"])
     return 0
 
 
@@ -42,12 +42,12 @@ def _watched(flags: TraceFlags) -> TraceRecorder:
     configure(level="warning")
     access = cluster_options(flags.cluster)
     length_s = seconds(flags.length, "--for") if flags.length else None
-    loaded = asking.setups(flags.config, access).default.loaded
+    loaded = cmdio.setups(flags.config, access).default.loaded
     recorder = TraceRecorder({one.scheduler_name for one in loaded.profiles})
 
     def on_listed(missing: list[str]) -> None:
         until = f"for {flags.length}" if flags.length else "until Ctrl-C"
-        asking.print_stderr([*(f"notice: without {one}" for one in missing), f"watching {until}"])
+        cmdio.print_stderr([*(f"notice: without {one}" for one in missing), f"watching {until}"])
 
     record_live(access, recorder, length_s, on_listed)
     return recorder
@@ -63,7 +63,7 @@ def _logged(file: str) -> TraceRecorder:
             recorder = TraceRecorder({one.scheduler_name for one in configuration(header).profiles})
             for number, line in enumerate(lines, 2):
                 if not line.endswith(b"\n"):
-                    asking.print_stderr(["notice: the last line is cut off and was left out"])
+                    cmdio.print_stderr(["notice: the last line is cut off and was left out"])
                     break
                 turn = decode_step(line, where=f"{file}:{number}")
                 recorder.take(turn.now, turn.events, awaited(turn))

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import CapacityFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.source import (
@@ -33,7 +33,7 @@ from scheduler.simulate.capacity import capacity as count
 from scheduler.simulate.copies import shape_of
 from scheduler.simulate.derive import with_derived_groups
 from scheduler.simulate.offers import cheapest, read_offers
-from scheduler.simulate.shapes import NAME, AskedShape, shape_items
+from scheduler.simulate.shapes import NAME, RequestedShape, shape_items
 from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import Item
 from scheduler.snapshot.snapshot import Snapshot, SnapshotReader
@@ -46,22 +46,22 @@ _COPY = re.compile(rf"^the group \S+/{NAME}\S* does not fit: ")
 
 def capacity(flags: CapacityFlags) -> int:
     """Count how many more pods or groups of a shape fit, or check whether a given number fits."""
-    asking.be_quick()
+    cmdio.be_quick()
     want, nodes, output = flags.want, flags.nodes, flags.output
     if flags.limit is not None and want is not None:
         raise InputError(
             "--limit and --want exclude one another: as many as are wanted are counted"
         )
-    models = asking.node_models(nodes)
-    wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
+    models = cmdio.node_models(nodes)
+    wanted = cmdio.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
     access = cluster_options(flags.cluster, flags.namespace)
     source = SnapshotSource(access, flags.snapshot or (), flags.filename or ())
-    setup = asking.setups(flags.config, access if source.is_live else None).default
+    setup = cmdio.setups(flags.config, access if source.is_live else None).default
     moves = AfterMoves()
     seen = _with_shape(flags, source, wanted, setup, moves)
     snapshot, wanted = seen.snapshot, seen.options
-    asking.print_stderr(f"notice: {notice}" for notice in snapshot.notices)
-    changes = asking.node_changes(nodes, models) if any(nodes[:-1]) else None
+    cmdio.print_stderr(f"notice: {notice}" for notice in snapshot.notices)
+    changes = cmdio.node_changes(nodes, models) if any(nodes[:-1]) else None
     if nodes.offer_nodes:
         number = 1 if want is None else want
         check = capacity_for(number, setup, wanted, changes)
@@ -69,20 +69,20 @@ def capacity(flags: CapacityFlags) -> int:
         offers = read_offers(nodes.offer_nodes, snapshot, models)
         with progress("trying the nodes on offer"):
             best = cheapest(snapshot, offers, check, most)
-        return asking.show_offers(best, output)
+        return cmdio.show_offers(best, output)
     most = next((one for one in (want, flags.limit) if one is not None), DEFAULT_LIMIT)
     with progress("placing copies"):
         found = count(snapshot, setup, most, wanted, changes)
-    asking.print_stderr(f"notice: {notice}" for notice in found.notices or ())
-    if not asking.is_shown(found, output, (node.name for node in found.nodes)):
-        print(headline(found, AskedShape(*flags.shape)))
+    cmdio.print_stderr(f"notice: {notice}" for notice in found.notices or ())
+    if not cmdio.is_shown(found, output, (node.name for node in found.nodes)):
+        print(headline(found, RequestedShape(*flags.shape)))
         if found.nodes:
-            asking.show_tables(
+            cmdio.show_tables(
                 [_nodes_table(found, snapshot, is_wide=output is Output.WIDE)], output
             )
         if found.fits < (want or 1) and changes is None:
             _show_after_moves(flags, seen, moves, setup)
-    return 0 if found.fits >= (want or 1) else asking.EXIT_DOES_NOT_FIT
+    return 0 if found.fits >= (want or 1) else cmdio.EXIT_DOES_NOT_FIT
 
 
 def _show_after_moves(
@@ -111,14 +111,14 @@ def _with_shape(
     moves: AfterMoves,
 ) -> SeenSnapshot:
     """Return the cluster with the shape for its only given pods."""
-    asked = AskedShape(*flags.shape)
+    requested = RequestedShape(*flags.shape)
     forms = [bool(flags.words), bool(flags.filename), bool(any(flags.shape))]
     if sum(forms) != 1:
         text = "name one shape: -f FILE, TYPE/NAME, or --cpu, --memory and --gpu"
         raise InputError(text)
     if any(flags.shape):
         seen = read_source(source, wanted, setups=(setup,), note=moves.note)
-        return _with_given(seen, shape_items(asked, seen.snapshot), setup)
+        return _with_given(seen, shape_items(requested, seen.snapshot), setup)
     if not flags.words:
         return read_source(source, wanted, setups=(setup,), as_copies=True, note=moves.note)
     target = target_of(flags.words, flags.namespace)
@@ -148,10 +148,10 @@ def _with_given(seen: SeenSnapshot, items: Iterable[Item], setup: Setup) -> Seen
     return seen._replace(snapshot=with_derived_groups(given, setup.loaded))
 
 
-def headline(found: Capacity, asked: AskedShape) -> str:
-    """Return the answer in one line; a shape given by amounts (`asked`) has no name."""
+def headline(found: Capacity, requested: RequestedShape) -> str:
+    """Return the answer in one line; a shape given by amounts (`requested`) has no name."""
     least = "at least " if found.limited else ""
-    amounts = str(asked)
+    amounts = str(requested)
     if not amounts:
         what = f"groups of {found.members} like {found.group}" if found.group else f"of {found.pod}"
     elif found.group:

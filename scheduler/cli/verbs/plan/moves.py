@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import MovesFlags, MovesForm
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.live import look
@@ -60,18 +60,18 @@ JOB = Kind("Job", "batch", "v1", "jobs", Service, required=False)
 
 def moves(flags: MovesFlags) -> int:
     """Plan the fewest relocations of running pods that reach a goal."""
-    asking.be_quick()
+    cmdio.be_quick()
     facts = ClusterFacts()
-    wanted = asking.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
+    wanted = cmdio.options(flags.now, Ties.NAME, None, details=False, kubernetes=flags.kubernetes)
     access = cluster_options(flags.cluster, flags.namespace)
-    setup = asking.setups(flags.config, None if flags.snapshot else access).default
+    setup = cmdio.setups(flags.config, None if flags.snapshot else access).default
     if flags.snapshot:
-        snapshot = asking.read_files(flags.snapshot, flags.filename, facts.take)
+        snapshot = cmdio.read_files(flags.snapshot, flags.filename, facts.take)
         home = "default"
     else:
         snapshot, home, wanted = _read_live(access, flags, facts, wanted, setup)
     snapshot = with_derived_groups(snapshot, setup.loaded)
-    asking.print_stderr(f"notice: {notice}" for notice in snapshot.notices)
+    cmdio.print_stderr(f"notice: {notice}" for notice in snapshot.notices)
     goal = _goal(flags, snapshot, flags.namespace or home)
     if isinstance(goal, CapacityGoal):
         given = snapshot.given
@@ -84,13 +84,13 @@ def moves(flags: MovesFlags) -> int:
         raise InputError("a MovePlan has no goal for copies of a shape", where="--capacity")
     report = find_moves(snapshot, facts, setup, goal, _options(flags), wanted)
     if flags.output is MovesForm.MOVEPLAN:
-        asking.print_stderr(headlines(report))
+        cmdio.print_stderr(headlines(report))
         show_document(move_plan(goal, flags), Output.YAML)
     else:
         _show(report, flags.output, snapshot, setup, wanted)
     if report.verdict in ("impossible", "chained"):
-        return asking.EXIT_DOES_NOT_FIT
-    return 0 if report.proven else asking.EXIT_UNPROVEN
+        return cmdio.EXIT_DOES_NOT_FIT
+    return 0 if report.proven else cmdio.EXIT_UNPROVEN
 
 
 def _options(flags: MovesFlags) -> MoveOptions:
@@ -151,7 +151,7 @@ def _read_live(
     Jobs also describe groups if the configuration derives groups from them.
     """
     reader = SnapshotReader()
-    kinds = asking.listed_kinds(setup)
+    kinds = cmdio.listed_kinds(setup)
     derives_jobs = any(kind.kind == JOB.kind for kind in kinds)
 
     def take(page: SourceFile) -> None:
@@ -161,11 +161,11 @@ def _read_live(
                 reader.read((item,), are_live=True)
 
     seen = look(access, kinds if derives_jobs else (*kinds, JOB), take)
-    given = list(asking.items_in(flags.filename or ()))
+    given = list(cmdio.items_in(flags.filename or ()))
     for item in given:
         facts.take(item)
     reader.read(given, are_given=True)
-    return reader.snapshot(), seen.namespace, asking.taken_at(wanted, seen)
+    return reader.snapshot(), seen.namespace, cmdio.taken_at(wanted, seen)
 
 
 def move_plan(goal: MoveGoal, flags: MovesFlags) -> dict[str, Any]:
@@ -207,14 +207,14 @@ def _show(
     if form is MovesForm.HTML:
         print(_page(report, snapshot, setup, wanted), end="")
         return
-    if asking.is_shown(report, Output(form), (f"{one.pod} {one.target}" for one in report.moves)):
+    if cmdio.is_shown(report, Output(form), (f"{one.pod} {one.target}" for one in report.moves)):
         return
-    asking.print_stderr(f"notice: {notice}" for notice in report.notices)
+    cmdio.print_stderr(f"notice: {notice}" for notice in report.notices)
     print(*headlines(report), sep="\n")
     tables = list(_tables(report, wide=form is MovesForm.WIDE))
     if tables:
         print()
-        asking.show_tables(tables)
+        cmdio.show_tables(tables)
 
 
 def headlines(report: MovesReport) -> list[str]:

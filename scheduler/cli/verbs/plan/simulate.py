@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.access import ClusterOptions
 from scheduler.cli.inputs.aftermoves import AfterMoves, plan_command
 from scheduler.cli.inputs.clusterflags import cluster_options
@@ -47,9 +47,9 @@ EXIT_DIFFERS: Final = 1
 
 def simulate(flags: SimulateFlags) -> int:
     """Place the pending pods of the cluster or of a snapshot, without changing anything."""
-    asking.be_quick()
+    cmdio.be_quick()
     filename, nodes, form = flags.filename, flags.nodes, flags.output
-    wanted = asking.options(
+    wanted = cmdio.options(
         flags.now,
         Ties(flags.ties),
         flags.seed,
@@ -69,7 +69,7 @@ def simulate(flags: SimulateFlags) -> int:
     if form.is_for_autoscalers and (not nodes.offer_nodes or flags.trace):
         text = "a request is for nodes on offer: name them by --offer-nodes"
         raise InputError(text, where=f"-o {form}")
-    models = asking.node_models(nodes)
+    models = cmdio.node_models(nodes)
     access = cluster_options(flags.cluster)
     source = SnapshotSource(access, flags.snapshot or (), filename or ())
     if flags.trace and not flags.snapshot and filename:
@@ -81,7 +81,7 @@ def simulate(flags: SimulateFlags) -> int:
     moves = AfterMoves()
     seen = read_source(source, wanted, setups=setups, note=moves.note)
     wanted = seen.options
-    snapshot = changed(seen.snapshot, asking.node_changes(nodes, models))
+    snapshot = changed(seen.snapshot, cmdio.node_changes(nodes, models))
     if flags.trace:
         from scheduler.cli.verbs.plan.traces import play_trace
 
@@ -100,23 +100,23 @@ def simulate(flags: SimulateFlags) -> int:
         if form.is_for_autoscalers:
             as_buffers = form is ResultForm.CAPACITY_BUFFER
             return _request(best, offers, snapshot, setup, wanted, as_buffers=as_buffers)
-        return asking.show_offers(best, Output(form))
+        return cmdio.show_offers(best, Output(form))
     output = Output(form)
     stage = staged(snapshot, setup, wanted)
-    asking.print_stderr(f"notice: {notice}" for notice in stage.notices)
+    cmdio.print_stderr(f"notice: {notice}" for notice in stage.notices)
     with progress("placing the pods that wait"):
         simulation = simulate_stage(stage, wanted)
     names = (f"{pod.key} {pod.node}" for pod in simulation.pods if pod.node)
-    if not asking.is_shown(simulation, output, names):
-        asking.show_tables(_tables(simulation, snapshot, output), output)
-        asking.print_stderr([summary_line(simulation)])
+    if not cmdio.is_shown(simulation, output, names):
+        cmdio.show_tables(_tables(simulation, snapshot, output), output)
+        cmdio.print_stderr([summary_line(simulation)])
         if not simulation.fits and not any(nodes):
-            asking.print_stderr(
+            cmdio.print_stderr(
                 _after_moves(simulation, snapshot, moves, setup, wanted, source.files)
             )
     if not simulation.fits:
-        return asking.EXIT_DOES_NOT_FIT
-    return 0 if simulation.is_proven else asking.EXIT_UNPROVEN
+        return cmdio.EXIT_DOES_NOT_FIT
+    return 0 if simulation.is_proven else cmdio.EXIT_UNPROVEN
 
 
 def _after_moves(
@@ -165,20 +165,20 @@ def _request(
 
     chosen = next((one for one in best.offers if one.nodes is not None), None)
     if chosen is None or chosen.nodes is None:
-        asking.print_stderr([offers_line(best)])
-        return 0 if best.solves else asking.EXIT_DOES_NOT_FIT
+        cmdio.print_stderr([offers_line(best)])
+        return 0 if best.solves else cmdio.EXIT_DOES_NOT_FIT
     model = next(one.node for one in offers if one.name == chosen.node)
     made = provisioning_requests(
         snapshot, model, chosen.nodes, setup, wanted, as_buffers=as_buffers
     )
     print(yaml.safe_dump_all(made, sort_keys=False, default_flow_style=False), end="")
-    asking.print_stderr([offers_line(best)])
+    cmdio.print_stderr([offers_line(best)])
     return 0
 
 
 def _tables(simulation: Simulation, snapshot: Snapshot, output: Output) -> list[TextTable]:
     if not simulation.pods:
-        asking.print_stderr(["no pod waits"])
+        cmdio.print_stderr(["no pod waits"])
         return []
     placed = {pod.key: pod for pod in (*snapshot.unbound, *snapshot.bound)}
     shown = [placed[pod.key] for pod in simulation.pods if pod.key in placed]
@@ -199,9 +199,12 @@ def _setups(flags: SimulateFlags, access: ClusterOptions | None) -> tuple[Setup,
     if flags.trace:
         return ()
     if flags.against:
-        first, second = asking.setups(flags.config), asking.read_setup(flags.against, registry())
+        first, second = (
+            cmdio.setups(flags.config),
+            cmdio.read_setup(flags.against, registry()),
+        )
         return first.default, second
-    return (asking.setups(flags.config, access).default,)
+    return (cmdio.setups(flags.config, access).default,)
 
 
 def _compare(
@@ -217,18 +220,18 @@ def _compare(
 
         one = side(shown(config) if config else "the default configuration", snapshot, before)
         print(html(one, side(shown(against), snapshot, after)), end="")
-        asking.print_stderr([diff_line(found)])
+        cmdio.print_stderr([diff_line(found)])
         return 0 if found.is_same else EXIT_DIFFERS
-    if not asking.is_shown(found, Output(form), (pod.key for pod in found.pods)):
+    if not cmdio.is_shown(found, Output(form), (pod.key for pod in found.pods)):
         if found.pods:
-            asking.show_tables([diff_table(found)])
-        asking.print_stderr([diff_line(found)])
+            cmdio.show_tables([diff_table(found)])
+        cmdio.print_stderr([diff_line(found)])
     return 0 if found.is_same else EXIT_DIFFERS
 
 
 def _batch(name: str, config: str, wanted: AnswerOptions) -> int:
     """Answer line by line; a case that does not fit or is invalid is reported in its own answer."""
-    answering = Batch(asking.setups(config), wanted, read_text)
+    answering = Batch(cmdio.setups(config), wanted, read_text)
     with _opened(name) as file:
         try:
             answer_lines(file, sys.stdout.buffer, answering.answer, processes=processors())

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final
 from scheduler.base.errors import InputError
 from scheduler.cli.commands import ResultForm, SimulateFlags
 from scheduler.cli.flags import Output
-from scheduler.cli.inputs import asking
+from scheduler.cli.inputs import cmdio
 from scheduler.cli.inputs.files import read_bytes, shown
 from scheduler.explain.texttable import TextTable
 from scheduler.intree import registry
@@ -36,7 +36,7 @@ def play_trace(flags: SimulateFlags, snapshot: Snapshot, wanted: AnswerOptions) 
     configurations = [flags.config, *([flags.against] if flags.against else [])]
     found: dict[str, TraceSummary] = {}
     for number, name in enumerate(configurations):
-        setup = asking.read_setup(name, registry()) if name else asking.setups("").default
+        setup = cmdio.read_setup(name, registry()) if name else cmdio.setups("").default
         title = f"{number + 1}: {shown(name) if name else 'the default configuration'}"
         found[title] = _played(flags.trace, snapshot, setup, wanted)
         if not found[title].complete:
@@ -45,13 +45,13 @@ def play_trace(flags: SimulateFlags, snapshot: Snapshot, wanted: AnswerOptions) 
         from scheduler.cli.output.tracepage import html
 
         print(html(found), end="")
-        asking.print_stderr(_line(summary) for summary in found.values())
+        cmdio.print_stderr(_line(summary) for summary in found.values())
     else:
         _show(found, Output(flags.output))
     if not all(one.complete for one in found.values()):
-        asking.print_stderr(["stopped: the figures cover the trace up to here"])
+        cmdio.print_stderr(["stopped: the figures cover the trace up to here"])
         return EXIT_STOPPED
-    return 0 if not any(one.never_bound for one in found.values()) else asking.EXIT_DOES_NOT_FIT
+    return 0 if not any(one.never_bound for one in found.values()) else cmdio.EXIT_DOES_NOT_FIT
 
 
 def _played(name: str, snapshot: Snapshot, setup: Setup, wanted: AnswerOptions) -> TraceSummary:
@@ -97,11 +97,11 @@ def _progress(pods: int, seconds: float) -> None:
 def _show(found: dict[str, TraceSummary], output: Output) -> None:
     record = next(iter(found.values())) if len(found) == 1 else found
     names = (f"{one.namespace}/{one.shape}" for one in next(iter(found.values())).waiting)
-    if asking.is_shown(record, output, names):
+    if cmdio.is_shown(record, output, names):
         return
     for title, summary in found.items():
-        asking.show_tables(_tables(title, summary))
-        asking.print_stderr([_line(summary)])
+        cmdio.show_tables(_tables(title, summary))
+        cmdio.print_stderr([_line(summary)])
 
 
 def _line(summary: TraceSummary) -> str:

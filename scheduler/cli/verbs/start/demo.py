@@ -12,7 +12,7 @@ from scheduler.base.errors import InputError
 from scheduler.base.text import did_you_mean
 from scheduler.cli.commands import DemoFlags
 from scheduler.cli.inputs.access import ClusterOptions
-from scheduler.cli.inputs.asking import options, setups
+from scheduler.cli.inputs.cmdio import options, setups
 from scheduler.cli.output.printing import show_table
 from scheduler.cli.verbs.start.ui import HistoryView, live_page
 from scheduler.demo import ScenarioOutcome, play, read_scenario

@@ -95,7 +95,7 @@ def run(flags: RunFlags) -> int:
         seed=SystemRandom().getrandbits(32),
         set_verbosity=lambda level: threshold.set_level("debug" if level >= 4 else flags.log_level),
         on_listed=gctuning.keep,
-        asking="scheduler.cli.jobs.pagejobs",
+        helper_jobs="scheduler.cli.jobs.pagejobs",
         configuration_error=lambda: "" if file is None else file.error,
     )
     log = _decision_file(flags.decision_log, source, loaded, options.seed)

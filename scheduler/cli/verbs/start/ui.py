@@ -23,7 +23,8 @@ from scheduler.base.clock import perf_s
 from scheduler.base.errors import ApiError, InputError, TrellisError
 from scheduler.cli.commands import UiFlags
 from scheduler.cli.inputs.access import ClusterOptions
-from scheduler.cli.inputs.asking import (
+from scheduler.cli.inputs.clusterflags import cluster_options
+from scheduler.cli.inputs.cmdio import (
     be_quick,
     listed_kinds,
     options,
@@ -31,7 +32,6 @@ from scheduler.cli.inputs.asking import (
     read_files,
     setups,
 )
-from scheduler.cli.inputs.clusterflags import cluster_options
 from scheduler.cli.inputs.leader import leader
 from scheduler.cli.inputs.live import connect, survey
 from scheduler.cli.inputs.logged import LogView, configuration

@@ -89,16 +89,16 @@ def _roles(task: GroupTask) -> str:
     # Roles may differ in rules alone: those with one request are counted together.
     numbers: Counter[str] = Counter()
     for one in task.roles:
-        numbers[_asked(one.request)] += len(one.pods)
+        numbers[_request_text(one.request)] += len(one.pods)
     return listed(
         [
-            f"{number} pod{'s' * (number != 1)}" + (f" of {asked}" if asked else "")
-            for asked, number in numbers.items()
+            f"{number} pod{'s' * (number != 1)}" + (f" of {request}" if request else "")
+            for request, number in numbers.items()
         ]
     )
 
 
-def _asked(request: Mapping[str, int]) -> str:
+def _request_text(request: Mapping[str, int]) -> str:
     return listed(
         [amount_text(name, amount) for name, amount in request.items() if _is_stated(name)]
     )
@@ -134,7 +134,7 @@ def _short(task: GroupTask) -> tuple[str, bool]:
             return (
                 (
                     f"the nodes have capacity for {places} of {len(one.pods)} pods of "
-                    f"{_asked(one.request)}"
+                    f"{_request_text(one.request)}"
                 ),
                 False,
             )

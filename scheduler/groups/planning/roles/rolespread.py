@@ -29,7 +29,7 @@ def kinds(pods: Sequence[Pod], members: Sequence[Pod]) -> list[tuple[Pod, ...]]:
     """Return some of the members by spec, and by which hard spread constraints and required
     anti-affinity terms of members select them.
     """
-    asking = [those[0] for those in _by_spec(members) if _asks(those[0])]
+    asking = [those[0] for those in _by_spec(members) if _has_spread(those[0])]
     found: dict[tuple[int, tuple[bool, ...]], list[Pod]] = {}
     for number, those in enumerate(_by_spec(pods)):
         for pod in those:
@@ -58,7 +58,7 @@ def _asks_like(one: Pod, other: Pod) -> bool:
     return all(one.metadata.labels.get(key) == other.metadata.labels.get(key) for key in keys)
 
 
-def _asks(pod: Pod) -> bool:
+def _has_spread(pod: Pod) -> bool:
     affinity = pod.spec.affinity
     return bool(pod.spec.topology_spread_constraints) or (
         affinity is not None and affinity.pod_anti_affinity is not None

@@ -237,10 +237,10 @@ def _patterns(group: GroupProblem, leaf: int) -> Ints | None:
     rows = np.zeros((1, len(group.roles)), dtype=np.int64)
     for number, role in enumerate(group.roles):
         request = np.array(role.request, dtype=np.int64)
-        asked = request > 0
+        is_requested = request > 0
         most = min(role.count, role.slots[leaf])
-        if asked.any():
-            most = min(most, int((free[asked].clip(min=0) // request[asked]).min()))
+        if is_requested.any():
+            most = min(most, int((free[is_requested].clip(min=0) // request[is_requested]).min()))
         rows = np.repeat(rows, most + 1, axis=0)
         rows[:, number] = np.tile(np.arange(most + 1), len(rows) // (most + 1))
         if len(rows) > MOST_PATTERNS:

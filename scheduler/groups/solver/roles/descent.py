@@ -61,22 +61,22 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
         role = group.roles[number]
         request = np.array(role.request, dtype=np.int64)
         slots = np.array(role.slots, dtype=np.int64)
-        asked = np.flatnonzero(request)
+        requested = np.flatnonzero(request)
         rules = [
             (rule.second if number == rule.first else rule.first, found)
             for rule, found in zip(group.apart, sets, strict=True)
             if number in (rule.first, rule.second)
         ]
-        asked_spreads = [one for one in spreads if number in one.rule.asking]
+        own_spreads = [one for one in spreads if number in one.rule.asking]
         left = role.count
         while left:
             fits = ~banned[number] & (slots > counts[number])
-            fits &= (free[:, asked] >= request[asked]).all(axis=1)
+            fits &= (free[:, requested] >= request[requested]).all(axis=1)
             for those, limit in excluded:
                 after = counts[:, those]
                 after[number] += 1
                 fits[those] &= (after < limit[:, None]).any(axis=0)
-            for spread in asked_spreads:
+            for spread in own_spreads:
                 fits &= spread.takes(number)
             open_ones = np.flatnonzero(fits)
             if not len(open_ones):
@@ -88,9 +88,9 @@ def descent(group: GroupProblem, *, is_filling: bool) -> Ints:
             leaf = int(open_ones[int(capacity.argmin())])
             # The leaf stays the best: it takes all pods that fit, unless a rule counts them.
             most = min(left, int(slots[leaf] - counts[number, leaf]))
-            if len(asked):
-                most = min(most, int((free[leaf, asked] // request[asked]).min()))
-            is_counted = excluded or asked_spreads or any(other == number for other, _ in rules)
+            if len(requested):
+                most = min(most, int((free[leaf, requested] // request[requested]).min()))
+            is_counted = excluded or own_spreads or any(other == number for other, _ in rules)
             most = 1 if is_counted else most
             counts[number, leaf] += most
             free[leaf] -= most * request

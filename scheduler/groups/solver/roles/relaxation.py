@@ -48,8 +48,10 @@ def best(
         return RelaxedBest()  # the relaxation has stages for levels without a preference
     least = SolveLimits(limits.stage_s, left_s * PART, limits.workers)
     whole = parts.whole(group.parts, len(group.roles)) if group.parts else None
-    asked = group.homogeneous() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
-    answer = solve.solve(asked, least, "Exact")
+    relaxed = (
+        group.homogeneous() if whole is None else _by_the(sum(whole.sizes), whole.depth, group)
+    )
+    answer = solve.solve(relaxed, least, "Exact")
     if not answer.optimal:
         return RelaxedBest()
     if answer.outcome != "placed":

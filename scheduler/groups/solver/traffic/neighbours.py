@@ -167,8 +167,8 @@ class _FreeCapacity:
 
     def takes(self, role: int) -> NDArray[np.bool_]:
         """Return which leaves have capacity for one more pod of a role."""
-        asked = self._requests[role] > 0
-        fits = (self._free[:, asked] >= self._requests[role][asked]).all(axis=1)
+        is_requested = self._requests[role] > 0
+        fits = (self._free[:, is_requested] >= self._requests[role][is_requested]).all(axis=1)
         return np.asarray(fits & (self._slots[role] > self.counts[role]))
 
     def put(self, role: int, leaf: int, number: int) -> None:

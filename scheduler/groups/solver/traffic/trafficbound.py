@@ -186,14 +186,14 @@ class _Traffic:
             if len(rows) * (int(most[number]) + 1) > MOST_PATTERNS * 4:
                 continue
             more = np.arange(most[number] + 1)
-            asked = np.repeat(needs, len(more), axis=0)
-            asked += np.tile(more, len(rows))[:, None] * self._requests[number]
-            fits = (asked <= largest).all(axis=1)
+            sums = np.repeat(needs, len(more), axis=0)
+            sums += np.tile(more, len(rows))[:, None] * self._requests[number]
+            fits = (sums <= largest).all(axis=1)
             if int(fits.sum()) > MOST_PATTERNS:
                 continue
             wider = np.repeat(rows, len(more), axis=0)
             wider[:, number] = np.tile(more, len(rows))
-            rows, needs = wider[fits], asked[fits]
+            rows, needs = wider[fits], sums[fits]
         return rows, needs
 
     def like(self, leaves: Sequence[int]) -> list[_Leaves]:

@@ -19,15 +19,15 @@ from scheduler.groups.solver.victims.freed import Choice, EvictionCapacity
 class Bundles:
     """A problem whose candidates are bundles, and the way back to the original candidates."""
 
-    def __init__(self, asked: PreemptionInstance) -> None:
+    def __init__(self, original: PreemptionInstance) -> None:
         made: list[Candidate] = []
         # Per bundle: the index of its candidate in the original problem, and its evictions.
         self._origin: list[tuple[int, int]] = []
-        capacity = EvictionCapacity(asked)
-        many = Counter(leaf for one in asked.candidates for leaf in one.freed)
-        elastic = {index for group in asked.elastic for index in group.candidates}
+        capacity = EvictionCapacity(original)
+        many = Counter(leaf for one in original.candidates for leaf in one.freed)
+        elastic = {index for group in original.elastic for index in group.candidates}
         place: dict[int, int] = {}
-        for index, one in enumerate(asked.candidates):
+        for index, one in enumerate(original.candidates):
             place[index] = len(made)
             sizes = None
             if one.count > 1 and len(one.freed) == 1 and not one.counted and index not in elastic:
@@ -38,14 +38,16 @@ class Bundles:
                 self._origin.append((index, size))
         groups = (
             ElasticGroup(tuple(place[index] for index in group.candidates), group.surplus)
-            for group in asked.elastic
+            for group in original.elastic
         )
-        self.problem = msgspec.structs.replace(asked, candidates=tuple(made), elastic=tuple(groups))
+        self.problem = msgspec.structs.replace(
+            original, candidates=tuple(made), elastic=tuple(groups)
+        )
         # Priorities, and stranded pods, of candidates without a bundle only: evicting these frees
         # capacity for no member.
-        self._dropped = {one.priority for one in asked.candidates}
+        self._dropped = {one.priority for one in original.candidates}
         self._dropped -= {one.priority for one in made}
-        self._drops_stranded = _any_stranded(asked.candidates) and not _any_stranded(made)
+        self._drops_stranded = _any_stranded(original.candidates) and not _any_stranded(made)
 
     def unpacked(self, evicted: Choice) -> dict[int, int]:
         """Return the evictions of the original candidates."""

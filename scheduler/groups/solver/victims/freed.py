@@ -89,19 +89,19 @@ class EvictionCapacity:
         return self._slots(free, np.full(len(free), self._limit[leaf]))
 
     def _slots(self, free: Ints, limit: Ints) -> Ints:
-        asked = self.need > 0
-        if not asked.any():
+        is_requested = self.need > 0
+        if not is_requested.any():
             return limit.copy()
-        fits = (np.maximum(free[:, asked], 0) // self.need[asked]).min(axis=1)
+        fits = (np.maximum(free[:, is_requested], 0) // self.need[is_requested]).min(axis=1)
         return np.asarray(np.minimum(fits, limit))
 
     def group(self, free: Ints) -> GroupProblem:
         """Return the group as the general problem with these free amounts."""
-        asked = self.problem.instance
+        instance = self.problem.instance
         slots = tuple(self._limit.tolist())
-        role = Role(asked.size - int(self.fixed.sum()), tuple(self.need.tolist()), slots)
+        role = Role(instance.size - int(self.fixed.sum()), tuple(self.need.tolist()), slots)
         rows = tuple(map(tuple, free.tolist()))
-        return msgspec.structs.replace(cells.of_one_role(asked), roles=(role,), free=rows)
+        return msgspec.structs.replace(cells.of_one_role(instance), roles=(role,), free=rows)
 
     def limit(self, leaf: int) -> int:
         """Return how many pods a leaf takes at most, whatever amounts are free."""

@@ -52,9 +52,9 @@ class _OneRole:
     """The `EvictingGroup` of a group with one role; its candidates are bundles."""
 
     def __init__(
-        self, asked: PreemptionInstance, problem: PreemptionInstance, limits: SolveLimits
+        self, original: PreemptionInstance, problem: PreemptionInstance, limits: SolveLimits
     ) -> None:
-        self._asked = asked.instance
+        self._original = original.instance
         self._problem = problem
         self._limits = limits
         self._capacity = EvictionCapacity(problem)
@@ -83,8 +83,8 @@ class _OneRole:
         slots = self._capacity.after(evicted).tolist()
         leaves = tuple(
             Leaf(leaf.path, fits, fixed=leaf.fixed)
-            for leaf, fits in zip(self._asked.leaves, slots, strict=True)
+            for leaf, fits in zip(self._original.leaves, slots, strict=True)
         )
-        rules = freed.rules_after(self._problem, self._asked.domains, evicted)
-        after = msgspec.structs.replace(self._asked, leaves=leaves, request=(), domains=rules)
+        rules = freed.rules_after(self._problem, self._original.domains, evicted)
+        after = msgspec.structs.replace(self._original, leaves=leaves, request=(), domains=rules)
         return placing.solve(after, msgspec.structs.replace(self._limits, total_s=left_s))

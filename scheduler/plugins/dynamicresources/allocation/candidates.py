@@ -53,58 +53,66 @@ class Candidates:
             place for place, slot in enumerate(self.slots) if slot.device.allow_multiple_allocations
         }
 
-    def is_selectable(self, ask: RequestedDevices, place: int) -> bool:
+    def is_selectable(self, requested: RequestedDevices, place: int) -> bool:
         """Return whether the request's selectors match a device that the node can use.
 
         SearchError.
         """
-        found = self._selectable.get((ask.number, place))
+        found = self._selectable.get((requested.number, place))
         if found is None:
-            found = self._selectable[ask.number, place] = self._selects(ask, self.slots[place])
+            found = self._selectable[requested.number, place] = self._selects(
+                requested, self.slots[place]
+            )
         return found
 
-    def _selects(self, ask: RequestedDevices, slot: Slot) -> bool:
-        for words, selector in ask.selectors:
+    def _selects(self, requested: RequestedDevices, slot: Slot) -> bool:
+        for words, selector in requested.selectors:
             try:
                 if not selector.matches(slot.content, slot.device, slot.id[0]):
                     return False
             except SelectorError as error:
-                named = words.format(claim=self._names[ask.claim])
+                named = words.format(claim=self._names[requested.claim])
                 text = self._rules.selector_error(named, "/".join(slot.id), str(error))
                 raise SearchError(text) from error
         return slot.is_here
 
-    def is_known(self, ask: RequestedDevices, place: int) -> bool:
+    def is_known(self, requested: RequestedDevices, place: int) -> bool:
         """Return whether the selectors were evaluated for a device."""
-        return (ask.number, place) in self._selectable
+        return (requested.number, place) in self._selectable
 
     def is_shared(self, place: int) -> bool:
         """Return whether several claims can have shares of a device."""
         return place in self._shared
 
-    def amounts(self, ask: RequestedDevices, place: int) -> Taken | None:
+    def amounts(self, requested: RequestedDevices, place: int) -> Taken | None:
         """Return the amounts of the request on a device's capacities; None if it does not fit."""
-        key = (ask.number, place)
+        key = (requested.number, place)
         if key not in self._amounts:
             capacity = self.slots[place].device.capacity
-            asked = ask.spec.capacity.requests if ask.spec.capacity is not None else {}
+            amounts_requested = (
+                requested.spec.capacity.requests if requested.spec.capacity is not None else {}
+            )
             try:
-                taken = taken_of(asked, capacity, self._rules) if asked or capacity else {}
+                taken = (
+                    taken_of(amounts_requested, capacity, self._rules)
+                    if amounts_requested or capacity
+                    else {}
+                )
             except CapacityError as error:
                 raise SearchError(str(error)) from error
             self._amounts[key] = taken
         return self._amounts[key]
 
-    def fits(self, ask: RequestedDevices, place: int) -> bool:
+    def fits(self, requested: RequestedDevices, place: int) -> bool:
         """Return whether a device fits the request if the pod uses nothing else of it.
 
         Checks capacity, taints and allocated shares; not the selectors.
         """
         slot = self.slots[place]
-        if slot.device.taints and not ask.tolerates(slot.device.taints):
+        if slot.device.taints and not requested.tolerates(slot.device.taints):
             return False
-        taken = self.amounts(ask, place)
-        return taken is not None and (ask.is_admin or self.has_left(place, [taken]))
+        taken = self.amounts(requested, place)
+        return taken is not None and (requested.is_admin or self.has_left(place, [taken]))
 
     def has_left(self, place: int, taken: Sequence[Taken]) -> bool:
         """Return whether a device has these amounts together beside its allocated ones."""
@@ -133,7 +141,7 @@ class Candidates:
         slot = self.slots[place]
         return self.pool_of[place], slot.content, slot.is_here, self._in_use.state(slot.id)
 
-    def everything(self, ask: RequestedDevices) -> list[int]:
+    def everything(self, requested: RequestedDevices) -> list[int]:
         """Return the devices of a request for all devices, in order; SearchError.
 
         An incomplete or invalid pool may hide some of them: then the node does not fit the request,
@@ -142,29 +150,32 @@ class Candidates:
         found, place = [], -1
         for view in self._views:
             if view.fault:
-                if view.is_here and not any(s.excludes(view.id[0]) for _, s in ask.selectors):
+                if view.is_here and not any(s.excludes(view.id[0]) for _, s in requested.selectors):
                     self.withheld.add(view.fault)
                     return []
                 continue
             for _ in view.slots:
                 place += 1
                 # A used-up device belongs to all devices: the request fails on it.
-                if self.is_selectable(ask, place) and self.amounts(ask, place) is not None:
+                if (
+                    self.is_selectable(requested, place)
+                    and self.amounts(requested, place) is not None
+                ):
                     found.append(place)
         return found
 
-    def wanted(self, ask: RequestedDevices) -> list[int] | None:
+    def wanted(self, requested: RequestedDevices) -> list[int] | None:
         """Return the devices of a request for all devices, None for one with a number.
 
         SearchError.
         """
-        if ask.takes_all:
-            return self.everything(ask)
-        if ask.spec.allocation_mode != EXACT_COUNT:
-            name = ask.spec.name or ask.parent
+        if requested.takes_all:
+            return self.everything(requested)
+        if requested.spec.allocation_mode != EXACT_COUNT:
+            name = requested.spec.name or requested.parent
             raise SearchError(
-                f"claim {self._names[ask.claim]}, request {name}: "
-                f"unsupported count mode {ask.spec.allocation_mode}"
+                f"claim {self._names[requested.claim]}, request {name}: "
+                f"unsupported count mode {requested.spec.allocation_mode}"
             )
         return None
 

@@ -24,21 +24,21 @@ class CapacityError(Exception):
 
 
 def taken_of(
-    asked: Mapping[str, AmountText],
+    requested: Mapping[str, AmountText],
     capacity: Mapping[str, DeviceCapacity],
     rules: DeviceRules = DeviceRules(),  # noqa: B008 - a constant
 ) -> Taken | None:
-    """Return the amount of every capacity of a device for `asked`; None if it does not fit.
+    """Return the amount of every capacity of a device for `requested`; None if it does not fit.
 
     Names are compared as written, so `driver/id` does not match `id`. CapacityError (1.37) for an
     amount that is negative or that the arithmetic of the range cannot represent.
     """
-    if any(name not in capacity for name in asked):
+    if any(name not in capacity for name in requested):
         return None
     taken: dict[str, Amount] = {}
     for name, offered in capacity.items():
         try:
-            taken[name] = _rounded(asked.get(name), offered, rules)
+            taken[name] = _rounded(requested.get(name), offered, rules)
         except CapacityError as error:
             raise CapacityError(f'capacity "{name}": {error}') from error
         if rules.is_1_37 and taken[name].nanos < 0:
@@ -52,12 +52,12 @@ def taken_of(
     return taken
 
 
-def _rounded(asked: AmountText | None, offered: DeviceCapacity, rules: DeviceRules) -> Amount:
+def _rounded(requested: AmountText | None, offered: DeviceCapacity, rules: DeviceRules) -> Amount:
     policy = offered.request_policy
-    if asked is None:
+    if requested is None:
         default = policy.default if policy is not None else None
         return amount(offered.value if default is None else default)
-    wanted = amount(asked)
+    wanted = amount(requested)
     if policy is None:
         return wanted
     limits = policy.valid_range

@@ -229,10 +229,10 @@ def _built(
     )
 
 
-def consumption(asked: Iterable[CounterConsumption]) -> Counters:
+def consumption(requested: Iterable[CounterConsumption]) -> Counters:
     """Return the use of each counter; a counter named twice adds up."""
     taken: Counters = {}
-    for one in asked:
+    for one in requested:
         for name, counter in one.counters.items():
             key = (one.counter_set, name)
             taken[key] = taken.get(key, 0) + amount(counter.value).nanos

@@ -25,11 +25,11 @@ def preferred(
 
     Pools without shareable devices stay unchanged.
     """
-    asked = _amounts(plan)
+    requested = _amounts(plan)
     found = []
     for view in views:
         shared = any(slot.device.allow_multiple_allocations for slot in view.slots)
-        milli = max((share_of(slot, asked) for slot in view.slots), default=0) if shared else 0
+        milli = max((share_of(slot, requested) for slot in view.slots), default=0) if shared else 0
         found.append(_ordered(view, in_use, order, milli) if 0 < milli < WHOLE else view)
     return tuple(found)
 
@@ -54,10 +54,10 @@ def free_milli(slot: Slot, in_use: InUse) -> int:
     return max(min(parts, default=WHOLE), 0)
 
 
-def share_of(slot: Slot, asked: dict[str, int]) -> int:
+def share_of(slot: Slot, requested: dict[str, int]) -> int:
     """Return the thousandths of a device that the amounts use; 0 where it lacks one of them."""
     shares = [0]
-    for name, nanos in asked.items():
+    for name, nanos in requested.items():
         capacity = slot.device.capacity.get(name)
         offered = amount(capacity.value).nanos if capacity is not None else 0
         if offered <= 0:
@@ -69,8 +69,8 @@ def share_of(slot: Slot, asked: dict[str, int]) -> int:
 def _amounts(plan: AllocationPlan) -> dict[str, int]:
     """Return the amounts of the first request with amounts, in 10**-9 by name."""
     for claim in plan.claims:
-        for asks in claim.requests:
-            capacity = asks[0].spec.capacity
+        for alternatives in claim.requests:
+            capacity = alternatives[0].spec.capacity
             if capacity is not None and capacity.requests:
                 return {name: amount(text).nanos for name, text in capacity.requests.items()}
     return {}

@@ -75,12 +75,12 @@ class AttributeConstraint(msgspec.Struct, frozen=True, eq=False):
     is_distinct: bool
     paths: frozenset[str]
 
-    def applies_to(self, ask: RequestedDevices) -> bool:
+    def applies_to(self, requested: RequestedDevices) -> bool:
         """Return whether devices for this request count.
 
         A request's name covers its alternatives.
         """
-        return not self.paths or ask.parent in self.paths or ask.path in self.paths
+        return not self.paths or requested.parent in self.paths or requested.path in self.paths
 
 
 class ClaimPlan(msgspec.Struct, frozen=True, eq=False):
@@ -103,8 +103,15 @@ class AllocationPlan(msgspec.Struct, frozen=True, eq=False):
     @property
     def expressions(self) -> frozenset[str]:
         """Return the texts of all selectors."""
-        asks = [ask for claim in self.claims for asks in claim.requests for ask in asks]
-        return frozenset(selector.text for ask in asks for _, selector in ask.selectors)
+        planned = [
+            requested
+            for claim in self.claims
+            for planned in claim.requests
+            for requested in planned
+        ]
+        return frozenset(
+            selector.text for requested in planned for _, selector in requested.selectors
+        )
 
     @property
     def attributes(self) -> frozenset[str]:
@@ -137,24 +144,28 @@ class _Maker:
             if not alternatives and request.exactly is None:
                 text = f"request {request.name}: unknown request type"
                 raise UnsupportedError(index, f"resource claim {{claim}}, {escaped(text)}")
-            asks = [
-                self._ask((index, place, i), f"{request.name}/{one.name}", request.name, one)
+            planned = [
+                self._requested((index, place, i), f"{request.name}/{one.name}", request.name, one)
                 for i, one in enumerate(alternatives)
             ]
-            if request.exactly is not None and not asks:
-                asks = [self._ask((index, place, -1), request.name, request.name, request.exactly)]
-            requests.append(tuple(asks))
+            if request.exactly is not None and not planned:
+                planned = [
+                    self._requested((index, place, -1), request.name, request.name, request.exactly)
+                ]
+            requests.append(tuple(planned))
         constraints = tuple(
             _constraint(index, i, one) for i, one in enumerate(spec.devices.constraints)
         )
         applying = {
-            ask.number: tuple(i for i, one in enumerate(constraints) if one.applies_to(ask))
-            for asks in requests
-            for ask in asks
+            requested.number: tuple(
+                i for i, one in enumerate(constraints) if one.applies_to(requested)
+            )
+            for planned in requests
+            for requested in planned
         }
         return ClaimPlan(tuple(requests), constraints, applying)
 
-    def _ask(
+    def _requested(
         self, where: tuple[int, int, int], path: str, parent: str, spec: DeviceAsk
     ) -> RequestedDevices:
         claim, request, index = where

@@ -41,8 +41,8 @@ def allocation_of(
     results = tuple(_result(one, new_share_id) for one in chosen)
     config = _configuration(spec, plan, chosen, classes, is_once=is_1_37)
     if is_1_37:
-        asks = _chosen_asks(plan, chosen)
-        config = tuple(_applying(one, asks) for one in config)
+        chosen_requests = _chosen_requests(plan, chosen)
+        config = tuple(_applying(one, chosen_requests) for one in config)
     return AllocationResult(DeviceAllocation(results, config), _nodes_of(chosen, node))
 
 
@@ -50,12 +50,12 @@ def _result(one: ChosenDevice, new_share_id: Callable[[], str]) -> DeviceResult:
     driver, pool, device = one.slot.id
     found = one.slot.device
     return DeviceResult(
-        one.ask.path,
+        one.requested.path,
         driver,
         pool,
         device,
-        True if one.ask.is_admin else None,
-        one.ask.spec.tolerations,
+        True if one.requested.is_admin else None,
+        one.requested.spec.tolerations,
         found.binding_conditions,
         found.binding_failure_conditions,
         None if one.taken is None else new_share_id(),
@@ -75,10 +75,10 @@ def _configuration(
 
     With `is_once`, those of the claim are listed once if they name a request.
     """
-    asks = _chosen_asks(plan, chosen)
+    chosen_requests = _chosen_requests(plan, chosen)
     of_class: dict[str, list[str]] = {}
-    for ask in asks:
-        of_class.setdefault(ask.class_name, []).append(ask.path)
+    for requested in chosen_requests:
+        of_class.setdefault(requested.class_name, []).append(requested.path)
     found = [
         DeviceConfiguration(FROM_CLASS, tuple(paths), one.opaque)
         for name, paths in of_class.items()
@@ -89,21 +89,31 @@ def _configuration(
         if not one.requests:
             found.append(entry)
             continue
-        named = [entry for ask in asks if ask.parent in one.requests or ask.path in one.requests]
+        named = [
+            entry
+            for requested in chosen_requests
+            if requested.parent in one.requests or requested.path in one.requests
+        ]
         found += named[:1] if is_once else named
     return tuple(found)
 
 
-def _chosen_asks(plan: ClaimPlan, chosen: Sequence[ChosenDevice]) -> list[RequestedDevices]:
+def _chosen_requests(plan: ClaimPlan, chosen: Sequence[ChosenDevice]) -> list[RequestedDevices]:
     """Return the alternative used for each request, the first one for a request without devices."""
-    used = {one.ask.request: one.ask for one in chosen}
-    return [used.get(place, asks[0]) for place, asks in enumerate(plan.requests)]
+    used = {one.requested.request: one.requested for one in chosen}
+    return [
+        used.get(place, chosen_requests[0]) for place, chosen_requests in enumerate(plan.requests)
+    ]
 
 
-def _applying(config: DeviceConfiguration, asks: Sequence[RequestedDevices]) -> DeviceConfiguration:
+def _applying(
+    config: DeviceConfiguration, chosen_requests: Sequence[RequestedDevices]
+) -> DeviceConfiguration:
     """Return parameters that apply to all requests: an empty list means all."""
     named = set(config.requests)
-    covers = all(ask.parent in named or ask.path in named for ask in asks)
+    covers = all(
+        requested.parent in named or requested.path in named for requested in chosen_requests
+    )
     return replace(config, requests=()) if covers else config
 
 

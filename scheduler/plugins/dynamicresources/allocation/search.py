@@ -55,10 +55,10 @@ class Steps:
 class ChosenDevice:
     """A device for a request; `taken` are the amounts of a share, None for the whole device."""
 
-    __slots__ = ("ask", "slot", "taken")
+    __slots__ = ("requested", "slot", "taken")
 
-    def __init__(self, ask: RequestedDevices, slot: Slot, taken: Taken | None) -> None:
-        self.ask = ask
+    def __init__(self, requested: RequestedDevices, slot: Slot, taken: Taken | None) -> None:
+        self.requested = requested
         self.slot = slot
         self.taken = taken
 
@@ -133,10 +133,10 @@ class DeviceSearch:
     def _prepare(self, index: int, claim: ClaimPlan) -> None:
         """Compute the number of requested devices; SearchError where that is an error."""
         least = []
-        for asks in claim.requests:
-            for ask in asks:
-                self._wanted[ask.number] = self._devices.wanted(ask)
-            least.append(min(self._number(ask) for ask in asks))
+        for alternatives in claim.requests:
+            for requested in alternatives:
+                self._wanted[requested.number] = self._devices.wanted(requested)
+            least.append(min(self._number(requested) for requested in alternatives))
         total = sum(least)
         if total > MOST_RESULTS:
             raise SearchError(self._too_many(index, claim, least))
@@ -157,9 +157,9 @@ class DeviceSearch:
             f"with {before} already accounted for"
         )
 
-    def _number(self, ask: RequestedDevices) -> int:
-        wanted = self._wanted[ask.number]
-        return ask.spec.count if wanted is None else len(wanted)
+    def _number(self, requested: RequestedDevices) -> int:
+        wanted = self._wanted[requested.number]
+        return requested.spec.count if wanted is None else len(wanted)
 
     def _enter(self, claim: int, request: int) -> "_Frame | None":
         """Return the frame of a request; None after the last one."""
@@ -168,99 +168,105 @@ class DeviceSearch:
             claim, request = claim + 1, 0
         if claim == len(claims):
             return None
-        asks = claims[claim].requests[request]
-        return _Alternatives(asks) if asks[0].is_alternative else _Device(asks[0], 0, 0)
+        alternatives = claims[claim].requests[request]
+        return (
+            _Alternatives(alternatives)
+            if alternatives[0].is_alternative
+            else _Device(alternatives[0], 0, 0)
+        )
 
     def _advance(self, frame: "_Frame") -> "_Frame | bool":
         """Try the next choice of a frame: return the next frame, True for a solution, False without
         one.
         """
         if isinstance(frame, _Alternatives):
-            if frame.tried == len(frame.asks):
+            if frame.tried == len(frame.alternatives):
                 return False
             frame.tried += 1
-            return _Device(frame.asks[frame.tried - 1], 0, 0)
+            return _Device(frame.alternatives[frame.tried - 1], 0, 0)
         if frame.placed >= 0:
             self._undo(frame)
-        ask = frame.ask
-        number = self._number(ask)
-        if not frame.index and not self._can_begin(ask, number):
+        requested = frame.requested
+        number = self._number(requested)
+        if not frame.index and not self._can_begin(requested, number):
             return False
-        place = self._all_next(frame) if ask.takes_all else self._next(frame, number)
+        place = self._all_next(frame) if requested.takes_all else self._next(frame, number)
         if place < 0:
             return False
         if frame.index + 1 < number:
-            return _Device(ask, frame.index + 1, place + 1)
-        following = self._enter(ask.claim, ask.request + 1)
+            return _Device(requested, frame.index + 1, place + 1)
+        following = self._enter(requested.claim, requested.request + 1)
         return True if following is None else following
 
-    def _can_begin(self, ask: RequestedDevices, number: int) -> bool:
+    def _can_begin(self, requested: RequestedDevices, number: int) -> bool:
         """Return whether a request is not empty and leaves enough results for the rest of its
         claim.
         """
-        after = self._least_after[ask.claim][ask.request]
-        return 0 < number <= MOST_RESULTS - after - len(self.results[ask.claim])
+        after = self._least_after[requested.claim][requested.request]
+        return 0 < number <= MOST_RESULTS - after - len(self.results[requested.claim])
 
     def _all_next(self, frame: "_Device") -> int:
         """Use the next device of a request for all devices; -1 if it is not available."""
-        wanted = self._wanted[frame.ask.number] or []
+        wanted = self._wanted[frame.requested.number] or []
         if frame.cursor < 0:
             return -1
         frame.cursor = -1  # no other choice is left
         self._steps.count()
         place = wanted[frame.index]
-        if not self._is_free(frame.ask, place):
+        if not self._is_free(frame.requested, place):
             return -1
         return place if self._place(frame, place, must=True) else -1
 
     def _next(self, frame: "_Device", number: int) -> int:
         """Use the next available device; -1 if there is none."""
-        ask, devices = frame.ask, self._devices
+        requested, devices = frame.requested, self._devices
         missing = number - frame.index
         for place in range(frame.cursor, len(devices.slots)):
-            if not self._has_enough(ask, place, missing):
+            if not self._has_enough(requested, place, missing):
                 return -1
             self._steps.count()
-            if not self._is_free(ask, place) or not devices.is_selectable(ask, place):
+            if not self._is_free(requested, place) or not devices.is_selectable(requested, place):
                 continue
             equivalence_key = None
             if place not in self._shares and place not in self._taken:
                 equivalence_key = devices.equivalence_key(place)
                 if equivalence_key in frame.failed:
                     continue
-            if devices.fits(ask, place) and self._place(frame, place, must=False):
+            if devices.fits(requested, place) and self._place(frame, place, must=False):
                 frame.cursor, frame.equivalence_key = place + 1, equivalence_key
                 return place
             frame.failed.add(equivalence_key)
-        self._count_eligible(ask)
+        self._count_eligible(requested)
         return -1
 
-    def _is_free(self, ask: RequestedDevices, place: int) -> bool:
+    def _is_free(self, requested: RequestedDevices, place: int) -> bool:
         claims = self._taken.get(place)
-        if ask.is_admin:
-            return not claims or ask.claim not in claims
+        if requested.is_admin:
+            return not claims or requested.claim not in claims
         return not claims and self._devices.is_free(place)
 
-    def _has_enough(self, ask: RequestedDevices, place: int, missing: int) -> bool:
+    def _has_enough(self, requested: RequestedDevices, place: int, missing: int) -> bool:
         """Return whether enough suitable devices follow; True while their number is unknown."""
-        known = self._eligible.get(ask.number)
+        known = self._eligible.get(requested.number)
         return known is None or len(known) - bisect_left(known, place) >= missing
 
-    def _count_eligible(self, ask: RequestedDevices) -> None:
+    def _count_eligible(self, requested: RequestedDevices) -> None:
         """Store which devices suit a request, once its selectors were evaluated for all of them."""
-        if ask.number in self._eligible:
+        if requested.number in self._eligible:
             return
         devices = self._devices
         free = [
-            place for place in range(len(devices.slots)) if ask.is_admin or devices.is_free(place)
+            place
+            for place in range(len(devices.slots))
+            if requested.is_admin or devices.is_free(place)
         ]
         # Evaluating a selector may fail, and that error must end the search that reaches the
         # device.
-        if all(devices.is_known(ask, place) for place in free):
-            self._eligible[ask.number] = [
+        if all(devices.is_known(requested, place) for place in free):
+            self._eligible[requested.number] = [
                 place
                 for place in free
-                if devices.is_selectable(ask, place) and devices.fits(ask, place)
+                if devices.is_selectable(requested, place) and devices.fits(requested, place)
             ]
 
     def _place(self, frame: "_Device", place: int, *, must: bool) -> bool:
@@ -268,61 +274,65 @@ class DeviceSearch:
 
         SearchError if a device that the claim `must` have violates a constraint of the claim.
         """
-        ask, slot = frame.ask, self._devices.slots[place]
+        requested, slot = frame.requested, self._devices.slots[place]
         is_shared = self._devices.is_shared(place)
         # Before the constraints: a device that is used up does not fit, which is no fault of the
         # claim.
-        taken = self._devices.amounts(ask, place)
+        taken = self._devices.amounts(requested, place)
         before = self._shares.get(place, ())
-        if taken is None or not (ask.is_admin or self._devices.has_left(place, [taken, *before])):
+        if taken is None or not (
+            requested.is_admin or self._devices.has_left(place, [taken, *before])
+        ):
             return False
         # Only the first share of a device uses its counters. Admin access uses nothing.
         counters = None
-        has_counters = ask.is_admin or (
+        has_counters = requested.is_admin or (
             is_shared and (place in self._shares or self._devices.has_shares(place))
         )
         if slot.taken and not has_counters:
             counters = self._counters_of(place)
             if not counters.take(slot.taken):
                 return False
-        if must and slot.device.taints and not ask.tolerates(slot.device.taints):
+        if must and slot.device.taints and not requested.tolerates(slot.device.taints):
             self._give_back(counters, slot)
             return False
-        values = self._values[ask.claim]
+        values = self._values[requested.claim]
         added: list[Values] = []
-        for index in self._plan.claims[ask.claim].constraints_of[ask.number]:
+        for index in self._plan.claims[requested.claim].constraints_of[requested.number]:
             if not values[index].add(slot):
                 for one in added:
                     one.remove(slot)
                 self._give_back(counters, slot)
                 if must:
-                    raise self._against_constraint(ask, slot)
+                    raise self._against_constraint(requested, slot)
                 return False
             added.append(values[index])
-        if is_shared and not ask.is_admin:
+        if is_shared and not requested.is_admin:
             self._shares.setdefault(place, []).append(taken)
         elif not is_shared:
-            self._taken.setdefault(place, set()).add(ask.claim)
-        self.results[ask.claim].append(ChosenDevice(ask, slot, taken if is_shared else None))
+            self._taken.setdefault(place, set()).add(requested.claim)
+        self.results[requested.claim].append(
+            ChosenDevice(requested, slot, taken if is_shared else None)
+        )
         frame.placed, frame.counters = place, counters
         return True
 
     def _undo(self, frame: "_Device") -> None:
         """Release the device of a frame after its subtree failed."""
-        place, ask = frame.placed, frame.ask
+        place, requested = frame.placed, frame.requested
         slot = self._devices.slots[place]
-        self.results[ask.claim].pop()
+        self.results[requested.claim].pop()
         is_shared = self._devices.is_shared(place)
-        if is_shared and not ask.is_admin:
+        if is_shared and not requested.is_admin:
             self._shares[place].pop()
             if not self._shares[place]:
                 del self._shares[place]
         elif not is_shared:
-            self._taken[place].discard(ask.claim)
+            self._taken[place].discard(requested.claim)
             if not self._taken[place]:
                 del self._taken[place]
-        for index in self._plan.claims[ask.claim].constraints_of[ask.number]:
-            self._values[ask.claim][index].remove(slot)
+        for index in self._plan.claims[requested.claim].constraints_of[requested.number]:
+            self._values[requested.claim][index].remove(slot)
         self._give_back(frame.counters, slot)
         frame.placed = -1
         if frame.equivalence_key is not None:
@@ -339,9 +349,10 @@ class DeviceSearch:
         if counters is not None and slot.taken:
             counters.give_back(slot.taken)
 
-    def _against_constraint(self, ask: RequestedDevices, slot: Slot) -> SearchError:
+    def _against_constraint(self, requested: RequestedDevices, slot: Slot) -> SearchError:
+        name = requested.spec.name or requested.parent
         return SearchError(
-            f"claim {self._names[ask.claim]}, request {ask.spec.name or ask.parent}: cannot add "
+            f"claim {self._names[requested.claim]}, request {name}: cannot add "
             f"device {'/'.join(slot.id)} because a claim constraint would not be satisfied"
         )
 
@@ -349,10 +360,10 @@ class DeviceSearch:
 class _Alternatives:
     """A list of alternatives, of which `tried` have been tried."""
 
-    __slots__ = ("asks", "tried")
+    __slots__ = ("alternatives", "tried")
 
-    def __init__(self, asks: Sequence[RequestedDevices]) -> None:
-        self.asks = asks
+    def __init__(self, alternatives: Sequence[RequestedDevices]) -> None:
+        self.alternatives = alternatives
         self.tried = 0
 
 
@@ -363,7 +374,7 @@ class _Device(msgspec.Struct, eq=False):
     `failed` are the equivalence keys of devices without a solution.
     """
 
-    ask: RequestedDevices
+    requested: RequestedDevices
     index: int
     cursor: int
     placed: int = -1

@@ -54,7 +54,7 @@ class Selector:
         """Return whether the device, whose content has this number, is selected; SelectorError."""
         found = self._verdicts.get(content)
         if found is None:
-            found = self._verdicts[content] = self._asked(device, driver)
+            found = self._verdicts[content] = self._evaluated(device, driver)
         if isinstance(found, str):
             raise SelectorError(found)
         return found
@@ -76,7 +76,7 @@ class Selector:
         """Drop the verdicts."""
         self._verdicts.clear()
 
-    def _asked(self, device: DeviceObject, driver: str) -> bool | str:
+    def _evaluated(self, device: DeviceObject, driver: str) -> bool | str:
         if self._program is None:
             return self.fault
         try:

@@ -62,7 +62,7 @@ class Bookings:
         self._touched: dict[str, None] = {}
         # The largest demand of each group, wherever its pods are; and the groups whose sum must be
         # recomputed.
-        self._asked: dict[str, int] = {}
+        self._allocated: dict[str, int] = {}
         self._most = 0
         self._unsummed: dict[str, None] = {}
 
@@ -75,9 +75,9 @@ class Bookings:
         """Count pods of a group that were placed on a node (positive) or left it (negative)."""
         self._touched[group] = None
         needs = self._needs(group)
-        asked = needs.asked.get(workload) if needs is not None else None
-        if asked:
-            self._ask(group, self._asked.get(group, 0) + asked * count)
+        bandwidths = needs.bandwidths.get(workload) if needs is not None else None
+        if bandwidths:
+            self._allocate(group, self._allocated.get(group, 0) + bandwidths * count)
 
     def most(self) -> float:
         """Return an upper bound on the bandwidth allocated on any link, in bit/s: the sum of all
@@ -88,10 +88,12 @@ class Bookings:
         if self._unsummed:
             for group in self._unsummed:
                 pods, needs = self._pods(group), self._needs(group)
-                each = needs.asked.items() if needs is not None else ()
-                self._ask(group, sum(bandwidth * pods.total(origin) for origin, bandwidth in each))
+                each = needs.bandwidths.items() if needs is not None else ()
+                self._allocate(
+                    group, sum(bandwidth * pods.total(origin) for origin, bandwidth in each)
+                )
             self._unsummed = {}
-        return float(self._most + len(self._asked))  # each group rounds up once
+        return float(self._most + len(self._allocated))  # each group rounds up once
 
     def amounts(self) -> BookedAmounts:
         """Return the allocated bandwidth: read-only, and valid until the next change."""
@@ -125,11 +127,11 @@ class Bookings:
         _add(change, self._booked(group, pods), 1)
         return change
 
-    def _ask(self, group: str, asked: int) -> None:
+    def _allocate(self, group: str, bits: int) -> None:
         """Set the largest bandwidth that a group can request."""
-        self._most += asked - self._asked.pop(group, 0)
-        if asked:
-            self._asked[group] = asked
+        self._most += bits - self._allocated.pop(group, 0)
+        if bits:
+            self._allocated[group] = bits
 
     def _booked(self, group: str, pods: GroupPods) -> _Part | None:
         needs = self._needs(group)

@@ -44,7 +44,7 @@ class _Listed(NamedTuple):
     least: float
 
 
-class _Asked(NamedTuple):
+class _BandwidthChange(NamedTuple):
     """A pod's change of its group's allocations, per region or place, in bit/s.
 
     `towards` is the bandwidth from the pod to the bin, `back` from the bin to the pod's workload,
@@ -87,12 +87,12 @@ class LinkHeadroom:
         booked = self._booked_now(state)
         found: dict[str, BoolColumn] = {}
         places = state.cell_places()
-        asked = _asked(state, edges, places, self.size)
-        for candidate, text in _over(self._zones, asked, booked.zones):
+        change = _change_of(state, edges, places, self.size)
+        for candidate, text in _over(self._zones, change, booked.zones):
             self._places(found, text)[candidate] = True
         regions = int(self._region_of.max()) + 1
-        asked = _asked(state, edges, self._region_of[places], regions)
-        for candidate, text in _over(self._regions, asked, booked.regions):
+        change = _change_of(state, edges, self._region_of[places], regions)
+        for candidate, text in _over(self._regions, change, booked.regions):
             self._places(found, text)[self._region_of == candidate] = True
         for text, candidates in found.items():
             yield FullLink(candidates, text)
@@ -100,8 +100,8 @@ class LinkHeadroom:
     def _edges(self, state: TiesState) -> tuple[BandwidthEdge, ...]:
         """Return the dependencies of the pod's group; () if none of the pod's has a placed pod."""
         pods, needs = state.pods, state.membership.needs_of(state.ties.group)
-        asks = any(need.bandwidth and pods.total(need.workload) for need in state.ties.needs)
-        return needs.edges if needs is not None and asks else ()
+        has_traffic = any(need.bandwidth and pods.total(need.workload) for need in state.ties.needs)
+        return needs.edges if needs is not None and has_traffic else ()
 
     def _booked_now(self, state: TiesState) -> BookedAmounts:
         """Return the allocated bandwidth, with hypothetical changes."""
@@ -148,7 +148,9 @@ def _wishes(state: TiesState) -> float:
     return float(wishes)
 
 
-def _asked(state: TiesState, edges: Sequence[BandwidthEdge], bins: Rows, size: int) -> _Asked:
+def _change_of(
+    state: TiesState, edges: Sequence[BandwidthEdge], bins: Rows, size: int
+) -> _BandwidthChange:
     """Count the group's allocations and the pod's change of them; `bins` has one entry per cell."""
     pods, workload = state.pods, state.ties.workload
     cells = pods.by_workload(bins, size)
@@ -171,19 +173,23 @@ def _asked(state: TiesState, edges: Sequence[BandwidthEdge], bins: Rows, size: i
             shares.append(edge.bandwidth / there)
     sent = cells[origins] * np.array(shares)[:, None]
     is_both = state.ties.kind == "both"
-    return _Asked(towards, back, among * own, own, total, sent, cells[destinations], is_both)
+    return _BandwidthChange(
+        towards, back, among * own, own, total, sent, cells[destinations], is_both
+    )
 
 
-def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple[int, str]]:
+def _over(
+    listed: _Listed, change: _BandwidthChange, booked: FloatMatrix
+) -> Iterator[tuple[int, str]]:
     """Yield (candidate's domain, message) where the request does not fit."""
     if not listed.names:
         return  # too many: no bookings between them
-    columns = (asked.towards, asked.back, asked.among)
+    columns = (change.towards, change.back, change.among)
     most = sum(column.max(initial=0.0) for column in columns)
     if 2 * (booked.max(initial=0.0) + most + 1) <= listed.least:
         return  # no link can be full
-    others = np.flatnonzero(sum(columns) if asked.counts_home else asked.towards + asked.among)
-    grows_out, grows_home = _growth(asked, others)
+    others = np.flatnonzero(sum(columns) if change.counts_home else change.towards + change.among)
+    grows_out, grows_home = _growth(change, others)
     shared = listed.shared[:, others]
     out, home = booked[:, others], booked[others, :].T
     headroom_out, headroom_home = listed.capacity[:, others], listed.capacity[others, :].T
@@ -205,23 +211,23 @@ def _over(listed: _Listed, asked: _Asked, booked: FloatMatrix) -> Iterator[tuple
             yield candidate, _text(Link(listed.level, *names), *map(int, figures))
 
 
-def _growth(asked: _Asked, others: Rows) -> tuple[FloatMatrix, FloatMatrix]:
+def _growth(change: _BandwidthChange, others: Rows) -> tuple[FloatMatrix, FloatMatrix]:
     """Return the growth, in whole bits, of the links from each candidate to some others, and back.
 
     Every share to the pod's workload is split by one more: the candidate gains what its siblings
     lose.
     """
-    before = asked.own / asked.total if asked.total else 0.0
-    gained = ((asked.own + 1.0) / (asked.total + 1.0) - before)[:, None]
-    lost = asked.own[others] / (asked.total * (asked.total + 1.0)) if asked.total else 0.0
-    among = gained * asked.among[others]
-    out = asked.sent.T @ asked.received[:, others]
-    more_out = asked.towards[others] + among - asked.back[:, None] * lost
+    before = change.own / change.total if change.total else 0.0
+    gained = ((change.own + 1.0) / (change.total + 1.0) - before)[:, None]
+    lost = change.own[others] / (change.total * (change.total + 1.0)) if change.total else 0.0
+    among = gained * change.among[others]
+    out = change.sent.T @ change.received[:, others]
+    more_out = change.towards[others] + among - change.back[:, None] * lost
     grows_out = _whole(out + more_out) - _whole(out)
-    if not asked.counts_home:
+    if not change.counts_home:
         return grows_out, np.zeros_like(grows_out)
-    home = asked.received.T @ asked.sent[:, others]
-    return grows_out, _whole(home + gained * asked.back[others] + among) - _whole(home)
+    home = change.received.T @ change.sent[:, others]
+    return grows_out, _whole(home + gained * change.back[others] + among) - _whole(home)
 
 
 def _whole(amounts: FloatMatrix) -> FloatMatrix:
@@ -229,8 +235,8 @@ def _whole(amounts: FloatMatrix) -> FloatMatrix:
     return found
 
 
-def _text(link: Link, capacity: int, booked: int, asked: int) -> str:
+def _text(link: Link, capacity: int, booked: int, added: int) -> str:
     return (
         f'link between {link.level}s "{link.origin}" and "{link.destination}" has no headroom: '
-        f"capacity {capacity} bit/s, booked {booked}, asked {asked}"
+        f"capacity {capacity} bit/s, booked {booked}, asked {added}"
     )

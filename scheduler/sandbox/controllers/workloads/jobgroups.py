@@ -21,21 +21,21 @@ def group_of(store: ObjectStore, job: Object) -> str:
 
     '' without `spec.scheduling`.
     """
-    asked = _asked(store, job)
-    if asked is None:
+    wanted = _wanted_spec(store, job)
+    if wanted is None:
         return ""
     meta = job["metadata"]
     name = f"{meta['name']}-{hashlib.sha256(meta['uid'].encode()).hexdigest()[:8]}"
     known = store.find(POD_GROUPS_1_37, meta["namespace"], name)
     if known is None:
-        _make(store, job, asked, name)
-    elif known.obj["spec"]["schedulingPolicy"] != asked["schedulingPolicy"]:
-        spec = known.obj["spec"] | {"schedulingPolicy": asked["schedulingPolicy"]}
+        _make(store, job, wanted, name)
+    elif known.obj["spec"]["schedulingPolicy"] != wanted["schedulingPolicy"]:
+        spec = known.obj["spec"] | {"schedulingPolicy": wanted["schedulingPolicy"]}
         store.update(POD_GROUPS_1_37, known.obj | {"spec": spec})
     return name
 
 
-def _asked(store: ObjectStore, job: Object) -> Object | None:
+def _wanted_spec(store: ObjectStore, job: Object) -> Object | None:
     """Return the spec of the Job's group, None if there is none."""
     is_served = store.kinds.find(
         POD_GROUPS_1_37.group, POD_GROUPS_1_37.version, POD_GROUPS_1_37.plural
@@ -45,15 +45,15 @@ def _asked(store: ObjectStore, job: Object) -> Object | None:
     return group_spec(job["spec"])
 
 
-def _make(store: ObjectStore, job: Object, asked: Object, name: str) -> None:
+def _make(store: ObjectStore, job: Object, wanted: Object, name: str) -> None:
     meta = job["metadata"]
     template = f"{meta['name']}-pgt-0"
     head = {"namespace": meta["namespace"], "ownerReferences": [reference_to(JOBS, job)]}
     if store.find(WORKLOADS, meta["namespace"], name) is None:
         owner = {"apiGroup": JOBS.group, "kind": JOBS.kind, "name": meta["name"]}
-        spec = {"controllerRef": owner, "podGroupTemplates": [{"name": template, **asked}]}
+        spec = {"controllerRef": owner, "podGroupTemplates": [{"name": template, **wanted}]}
         workload = {"metadata": {**head, "name": name}, "spec": spec}
         store.create(WORKLOADS, workload, meta["namespace"], owned=True)
     reference = {"workloadName": name, "templateName": template}
-    group = {"metadata": {**head, "name": name}, "spec": {"workloadRef": reference, **asked}}
+    group = {"metadata": {**head, "name": name}, "spec": {"workloadRef": reference, **wanted}}
     store.create(POD_GROUPS_1_37, group, meta["namespace"], owned=True)

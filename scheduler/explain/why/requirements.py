@@ -30,7 +30,7 @@ MOST_TAINTS = 8
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class PodAsk(msgspec.Struct, frozen=True):
+class PodRequirement(msgspec.Struct, frozen=True):
     """One requirement: `field` and `text` as in `Asked`; `less` states its removal ("without …").
 
     `without` is None for a plugin's requirement; then its filter is left out (and its pre-filter if
@@ -49,7 +49,7 @@ class PodAsk(msgspec.Struct, frozen=True):
     reasons: frozenset[str] = frozenset()
 
 
-def asks_of(pod: Pod, taints: Sequence[Taint]) -> tuple[PodAsk, ...]:
+def requirements_of(pod: Pod, taints: Sequence[Taint]) -> tuple[PodRequirement, ...]:
     """Return all requirements in the spec of `pod`.
 
     `taints` are the hard ones that it does not tolerate.
@@ -66,24 +66,26 @@ def asks_of(pod: Pod, taints: Sequence[Taint]) -> tuple[PodAsk, ...]:
     )
 
 
-def without_all(pod: Pod, asks: Iterable[PodAsk]) -> Pod:
+def without_all(pod: Pod, requirements: Iterable[PodRequirement]) -> Pod:
     """Return the pod without these requirements."""
-    for ask in asks:
-        if ask.without is not None:
-            pod = ask.without(pod)
+    for requirement in requirements:
+        if requirement.without is not None:
+            pod = requirement.without(pod)
     return pod
 
 
-def _satisfied(field: str, text: str, without: Edit) -> PodAsk:
-    return PodAsk(field, f"satisfies its {text}", f"without its {text}", without)
+def _satisfied(field: str, text: str, without: Edit) -> PodRequirement:
+    return PodRequirement(field, f"satisfies its {text}", f"without its {text}", without)
 
 
-def _requests(pod: Pod) -> Iterator[PodAsk]:
+def _requests(pod: Pod) -> Iterator[PodRequirement]:
     for name, amount in counted(pod_requests(pod)).items():
         if amount > 0:
             text = f"has {resource_text(name, amount)} {name} free"
             less = f"without its request of {name}"
-            yield PodAsk(f"requests[{name}]", text, less, _without_request(name), resource=name)
+            yield PodRequirement(
+                f"requests[{name}]", text, less, _without_request(name), resource=name
+            )
 
 
 def _without_request(name: str) -> Edit:
@@ -118,7 +120,7 @@ def without_request(pod: Pod, name: str) -> Pod:
     )
 
 
-def _node_selection(pod: Pod) -> Iterator[PodAsk]:
+def _node_selection(pod: Pod) -> Iterator[PodRequirement]:
     for key, value in (pod.spec.node_selector or {}).items():
         yield _satisfied(
             f"spec.nodeSelector[{key}]", f"node selector {key}={value}", _without_selector(key)
@@ -147,21 +149,21 @@ def _without_node_affinity(pod: Pod) -> Pod:
     return _with(pod, affinity=replace(affinity, node_affinity=own))
 
 
-def _tolerations(taints: Sequence[Taint]) -> Iterator[PodAsk]:
+def _tolerations(taints: Sequence[Taint]) -> Iterator[PodRequirement]:
     """Yield one requirement per taint, and one for the rest where there are many."""
     for taint in taints[:MOST_TAINTS]:
         text = taint_text(taint)
         says, less = f"is free of the taint {text}", f"with a toleration of {text}"
         if taint == CORDON:
             says, less = "is not cordoned", "if the node were not cordoned"
-        yield PodAsk(
+        yield PodRequirement(
             f"spec.tolerations[{text}]", says, less, _tolerating((taint,)), tolerates=(taint,)
         )
     rest = tuple(taints[MOST_TAINTS:])
     if rest:
         text = ", ".join(map(taint_text, rest[:MOST_TAINTS]))
         text += f" and {len(rest) - MOST_TAINTS} more" if len(rest) > MOST_TAINTS else ""
-        yield PodAsk(
+        yield PodRequirement(
             "spec.tolerations[*]",
             f"is free of the {len(rest)} taints {text}",
             f"with tolerations of {text}",
@@ -184,7 +186,7 @@ def _tolerating(taints: Sequence[Taint]) -> Edit:
     return lambda pod: _with(pod, tolerations=(*pod.spec.tolerations, *added))
 
 
-def _between_pods(pod: Pod) -> Iterator[PodAsk]:
+def _between_pods(pod: Pod) -> Iterator[PodRequirement]:
     affinity = pod.spec.affinity
     if affinity is None:
         return
@@ -212,7 +214,7 @@ def _without_term(kind: str, term: object) -> Edit:
     return edit
 
 
-def _spreading(pod: Pod) -> Iterator[PodAsk]:
+def _spreading(pod: Pod) -> Iterator[PodRequirement]:
     for number, one in enumerate(pod.spec.topology_spread_constraints):
         if one.when_unsatisfiable == "DoNotSchedule":
             field = f"spec.topologySpreadConstraints[{number}]"
@@ -233,7 +235,7 @@ def _all_but(entry: object, entries: Iterable[object]) -> tuple[object, ...]:
     return tuple(one for one in entries if one is not entry)
 
 
-def _ports(pod: Pod) -> Iterator[PodAsk]:
+def _ports(pod: Pod) -> Iterator[PodRequirement]:
     spec = pod.spec
     ports = {
         (port.host_port, port.protocol): None
@@ -267,7 +269,7 @@ def _without_port(number: int, protocol: str) -> Edit:
     return edit
 
 
-def _volumes(pod: Pod) -> Iterator[PodAsk]:
+def _volumes(pod: Pod) -> Iterator[PodRequirement]:
     for volume in pod.spec.volumes:
         claim = volume.persistent_volume_claim
         text = f"volume {volume.name}"
@@ -275,7 +277,7 @@ def _volumes(pod: Pod) -> Iterator[PodAsk]:
         yield _satisfied(f"spec.volumes[{volume.name}]", text, _without("volumes", volume))
 
 
-def _claims(pod: Pod) -> Iterator[PodAsk]:
+def _claims(pod: Pod) -> Iterator[PodRequirement]:
     for claim in pod.spec.resource_claims:
         field = f"spec.resourceClaims[{claim.name}]"
         edit = _without("resource_claims", claim)

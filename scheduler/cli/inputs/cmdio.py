@@ -1,4 +1,4 @@
-"""The inputs that `simulate` and `explain` share: files and configuration.
+"""Inputs and outputs that several commands share: files, configuration, options, tables.
 
 Notices go to stderr, so that stdout contains the answer alone.
 """

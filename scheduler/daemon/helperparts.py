@@ -1,4 +1,4 @@
-"""`AskedParts`: the page and the capacity metric, computed in one helper process.
+"""`HelperParts`: the page and the capacity metric, computed in one helper process.
 
 The metric of free capacity is how many more pods of the configured shapes fit. Only the leader
 counts. A shape that cannot be counted has no sample, which an alert can distinguish from 0.
@@ -28,7 +28,7 @@ SHARE = 0.1
 _log = structlog.get_logger()
 
 
-class AskedParts:
+class HelperParts:
     """The enabled `parts`; `show` is the page's function, None without a page.
 
     `jobs` is the module of the helper process; '' disables page and metric. `origin` is what the
