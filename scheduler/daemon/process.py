@@ -38,7 +38,7 @@ from scheduler.daemon.solving import Solving
 from scheduler.daemon.synced import Synced
 from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine
-from scheduler.engine.settings import engine_settings
+from scheduler.engine.settings import derived_kinds, engine_settings
 from scheduler.explain.attempts import history
 from scheduler.framework.registry import Registry
 from scheduler.kube.connection.client import ApiClient
@@ -187,7 +187,7 @@ class Daemon:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def _watched_kinds(self, loaded: Loaded) -> tuple[Kind, ...]:
-        watched = (*WATCHED, *derived_from(self.engine.settings.derive))
+        watched = (*WATCHED, *derived_from(derived_kinds(loaded)))
         operators = loaded.trellis.operators
         return (
             (*watched, MOVE_PLAN) if operators.enabled and operators.move_plan.enabled else watched

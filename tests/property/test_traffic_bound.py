@@ -41,6 +41,48 @@ def cheapest(group):
     return min((cost(group, counts) for counts in rolegroups.placements(whole)), default=None)
 
 
+def pair_by_pair(group, counts):
+    """Return the cost of a placement, summed over all pairs of pods."""
+    leaves = [
+        [
+            leaf
+            for leaf, path in enumerate(group.paths)
+            for _ in range(sum(int(counts[role][leaf]) for role in one.roles))
+        ]
+        + [leaf for leaf, pods in enumerate(one.fixed) for _ in range(pods)]
+        for one in group.classes
+    ]
+    total = 0
+    for traffic in group.traffic:
+        for at, here in enumerate(leaves[traffic.first]):
+            for other, there in enumerate(leaves[traffic.second]):
+                if traffic.first == traffic.second and at == other:
+                    continue
+                total += traffic.weight * cost_of_pair(group, here, there)
+    return total
+
+
+def cost_of_pair(group, here, there):
+    """Return the cost of traffic from a pod on one leaf to a pod on another."""
+    costs, total = group.costs, 0
+    if costs.areas:
+        total += costs.matrix[costs.areas[here]][costs.areas[there]]
+    for level, step in enumerate(costs.steps, 1):
+        total += step * (group.paths[here][:level] != group.paths[there][:level])
+    return total
+
+
+def test_the_cost_is_that_of_all_pairs():
+    """With areas, levels, fixed pods and traffic within a class; a pod has none with itself."""
+    for number in range(100):
+        rng = Random(f"pairs {number}")
+        group = rolegroups.application(rng) if number % 2 else rolegroups.classed(rng)
+        own = tuple(Traffic(at, at, rng.randint(1, 3)) for at in range(len(group.classes)))
+        group = msgspec.structs.replace(group, traffic=group.traffic + own)
+        counts = [[rng.randint(0, 2) for _ in group.paths] for _ in group.roles]
+        assert cost(group, counts) == pair_by_pair(group, counts), number
+
+
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_no_placement_costs_less_than_the_limit(batch):
     """The bound holds with areas and levels, limits of paths and links, bound pods and scarce

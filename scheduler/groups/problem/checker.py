@@ -239,7 +239,7 @@ def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
     already is valid while its traffic does not grow.
     """
     empty = [[0] * len(group.paths) for _ in group.roles]
-    before, now = (_by_area(group, rows) for rows in (empty, counts))
+    before, now = (_classes_by_area(group, rows) for rows in (empty, counts))
     found = []
     for link in group.links:
         carried = _carried(group, now, link)
@@ -249,13 +249,17 @@ def _too_much(group: GroupProblem, counts: Rows) -> list[str]:
     return found
 
 
-def _by_area(group: GroupProblem, counts: Rows) -> list[dict[int, int]]:
+def _classes_by_area(group: GroupProblem, counts: Rows) -> list[dict[int, int]]:
     """Return the pods of each class by area, fixed ones included."""
-    found: list[dict[int, int]] = []
-    for number in range(len(group.classes)):
-        found.append(defaultdict(int))
-        for area, pods in zip(group.costs.areas, _pods(group, counts, number), strict=True):
-            found[-1][area] += pods
+    return [_by_area(group, _pods(group, counts, at)) for at in range(len(group.classes))]
+
+
+def _by_area(group: GroupProblem, pods: Sequence[int]) -> dict[int, int]:
+    """Return the pods of each area that has any; empty if no leaf has an area."""
+    found: dict[int, int] = defaultdict(int)
+    for area, number in zip(group.costs.areas, pods, strict=False):
+        if number:
+            found[area] += number
     return found
 
 
@@ -280,26 +284,26 @@ def _placed(group: GroupProblem, counts: Rows, number: int) -> set[int]:
 
 
 def _areas(group: GroupProblem, pods: Sequence[int]) -> set[int]:
-    return {area for area, number in zip(group.costs.areas, pods, strict=False) if number}
+    return set(_by_area(group, pods))
 
 
 def _cost(group: GroupProblem, counts: Rows, traffic: Traffic) -> int:
-    """Return the cost of the traffic of all pairs of pods."""
+    """Return the cost of the traffic of all pairs of pods.
+
+    A pair whose units of a level differ costs the step of that level, and a pair of areas its entry
+    of the matrix. A pod is no pair with itself.
+    """
     costs, total = group.costs, 0
-    first = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.first)) if n]
-    second = [(at, n) for at, n in enumerate(_pods(group, counts, traffic.second)) if n]
-    for here, pods in first:
-        for there, others in second:
-            is_self = traffic.first == traffic.second and here == there
-            pairs = pods * (others - 1 if is_self else others)
-            total += pairs * _distance(group, here, there)
-            if costs.areas:
-                total += pairs * costs.matrix[costs.areas[here]][costs.areas[there]]
+    first, second = (_pods(group, counts, one) for one in (traffic.first, traffic.second))
+    pairs = sum(first) * sum(second)
+    for level, step in enumerate(costs.steps, 1):
+        here, there = _units(group, first, level), _units(group, second, level)
+        total += step * (pairs - sum(pods * there.get(unit, 0) for unit, pods in here.items()))
+    if costs.areas:
+        sending, taking = _by_area(group, first), _by_area(group, second)
+        for area, pods in sending.items():
+            row = costs.matrix[area]
+            total += pods * sum(others * row[other] for other, others in taking.items())
+            if traffic.first == traffic.second:
+                total -= pods * row[area]
     return total * traffic.weight
-
-
-def _distance(group: GroupProblem, here: int, there: int) -> int:
-    depth = len(group.levels)
-    one, other = (group.paths[at] + group.paths[at][-1:] * depth for at in (here, there))
-    steps = enumerate(group.costs.steps)
-    return sum(step for level, step in steps if one[: level + 1] != other[: level + 1])

@@ -276,5 +276,6 @@ def test_a_new_result_is_taken_unless_an_earlier_stage_is_worse(known, found, ta
         return [("node", "units", value) for value in results[int(counts[0])]]
 
     old, new = np.array([0]), np.array([1])
-    assert (new if taken else old) is run._better(values, old, new, 1)
-    assert new is run._better(values, None, new, 1)
+    kept = (new, values(new)) if taken else (old, values(old))
+    assert run._better(values, old, values(old), new, 1) == kept
+    assert run._better(values, None, [], new, 1) == (new, values(new))

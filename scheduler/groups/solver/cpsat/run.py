@@ -20,7 +20,8 @@ from scheduler.groups.solver.tree import Ints
 
 MEANINGFUL_S = 0.02  # the least time for which a stage is started
 REFINEMENTS = 8
-Values: TypeAlias = Callable[[Ints], list[tuple[str, str, int]]]
+Valuation: TypeAlias = list[tuple[str, str, int]]
+Values: TypeAlias = Callable[[Ints], Valuation]
 
 
 def minimize(
@@ -41,6 +42,7 @@ def minimize(
     theirs.
     """
     terms, best = Terms(model), known
+    reached = [] if best is None else values(best)  # of `best`; a valuation costs milliseconds
     done: list[SolvedStage] = []
     if best is not None:
         model.hint(best)
@@ -50,7 +52,7 @@ def minimize(
             one.value == leading[before] for before, one in enumerate(done)
         ):
             lower = max(lower, leading[at])
-        value = None if best is None else values(best)[at][2]
+        value = None if best is None else reached[at][2]
         expression = None if value == lower else terms.expression(stage)
         left = min(limits.stage_s, left_s())
         if expression is not None and (left >= MEANINGFUL_S or best is None):
@@ -62,15 +64,15 @@ def minimize(
                 if status == cp_model.INFEASIBLE and best is None:
                     return RolesResult(None, is_proven=True)
                 if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-                    best = _better(values, best, model.counts(solver), at)
+                    best, reached = _better(values, best, reached, model.counts(solver), at)
                 lower = max(lower, _lower(solver, status))
-                if best is None or values(best)[at][2] <= lower or status != cp_model.OPTIMAL:
+                if best is None or reached[at][2] <= lower or status != cp_model.OPTIMAL:
                     break
                 if not terms.refine(stage, best):
                     break
         if best is None:
             return RolesResult(None)
-        level, measure, value = values(best)[at]
+        level, measure, value = reached[at]
         done.append(SolvedStage(level, measure, value, min(lower, value), "CP-SAT"))
         model.cp.add((terms.expression(stage) if expression is None else expression) <= value)
         model.hint(best)
@@ -104,9 +106,11 @@ def _lower(solver: cp_model.CpSolver, status: Any) -> int:
     return int(np.ceil(solver.best_objective_bound - 1e-6))
 
 
-def _better(values: Values, known: Ints | None, found: Ints, at: int) -> Ints:
-    """Return the new result unless the known one is smaller in the stages so far."""
-    if known is None:
-        return found
-    ours, other = ([one[2] for one in values(each)[: at + 1]] for each in (known, found))
-    return found if other <= ours else known
+def _better(
+    values: Values, known: Ints | None, reached: Valuation, found: Ints, at: int
+) -> tuple[Ints, Valuation]:
+    """Return the new result and its values, or the known one if it is smaller so far."""
+    new = values(found)
+    if known is None or [one[2] for one in new[: at + 1]] <= [one[2] for one in reached[: at + 1]]:
+        return found, new
+    return known, reached

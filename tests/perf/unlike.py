@@ -1,7 +1,7 @@
 """Heterogeneous members on 5,000 nodes in 50 racks: CPU seconds, proofs, and gaps without proof.
 
-    python -m tests.perf.heterogeneous
-    python -m tests.perf.heterogeneous --runs 3 --row "8 + 64 + 256, costs by rack"
+    python -m tests.perf.unlike
+    python -m tests.perf.unlike --runs 3 --row "8 + 64 + 256, costs by rack"
 
 Each run has another cluster: a quarter of the nodes full, an eighth idle, the rest 40 to 70 % used,
 8 slots each; "idle" rows have all nodes idle, "full" ones six of seven full, so that no rack takes
