@@ -40,6 +40,7 @@ from scheduler.engine.effects import AskExtender, Effect, Event, Leading, Solve
 from scheduler.engine.engine import Engine
 from scheduler.engine.settings import derived_kinds, engine_settings
 from scheduler.explain.attempts import history
+from scheduler.framework.args import Args
 from scheduler.framework.registry import Registry
 from scheduler.kube.connection.client import ApiClient
 from scheduler.kube.extenders import Extenders
@@ -58,7 +59,9 @@ from scheduler.kube.writing.effects import Carry, EffectLimits, Executor
 from scheduler.kube.writing.fence import Fence, FencedApi
 from scheduler.kube.writing.recorder import Recorder
 from scheduler.kube.writing.sender import Sender
-from scheduler.objects.kinds import MOVE_PLAN, WATCHED, Kind, derived_from
+from scheduler.objects.kinds import MOVE_PLAN, POD_MIX_HISTORY, WATCHED, Kind, derived_from
+from scheduler.plugins.fragmentation import FragmentationAware
+from scheduler.plugins.fragmentation.args import FragmentationAwareArgs
 from scheduler.serve.access import RequestAuthorizer
 from scheduler.serve.app import Address, Server
 from scheduler.serve.certificates import Files, ServingCertificate
@@ -125,7 +128,7 @@ class Daemon:
         show_ages(self.engine, clock, meters)
         show_network(self.engine, clock, meters)
         show_devices(self.engine, meters)
-        watched = self._watched_kinds(loaded)
+        watched = watched_kinds(loaded)
         self._synced = Synced(self.engine.intake, clock, meters, watched)
         self._traces = Traces.wanted(loaded.trellis.tracing, options.version, clock)
         self.history_log = DecisionHistory(self.engine, self._traces)
@@ -185,13 +188,6 @@ class Daemon:
         self._has_lost = False
         self._is_stopping = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
-
-    def _watched_kinds(self, loaded: Loaded) -> tuple[Kind, ...]:
-        watched = (*WATCHED, *derived_from(derived_kinds(loaded)))
-        operators = loaded.trellis.operators
-        return (
-            (*watched, MOVE_PLAN) if operators.enabled and operators.move_plan.enabled else watched
-        )
 
     def _make_executor(self, limits: EffectLimits, random: Random) -> Executor:
         others: dict[type[Effect], Carry] = {Solve: self._solving.carry}
@@ -453,3 +449,18 @@ def own_namespace(client: ApiClient) -> str:
     with contextlib.suppress(KeyError):
         return os.environ["POD_NAMESPACE"]
     return client.namespace or "default"
+
+
+def watched_kinds(loaded: Loaded) -> tuple[Kind, ...]:
+    """Return the kinds that a daemon with this configuration watches."""
+    found = (*WATCHED, *derived_from(derived_kinds(loaded)))
+    if not any(_history_of(one.args) for one in loaded.profiles):
+        found = tuple(kind for kind in found if kind is not POD_MIX_HISTORY)
+    operators = loaded.trellis.operators
+    plans_moves = operators.enabled and operators.move_plan.enabled
+    return (*found, MOVE_PLAN) if plans_moves else found
+
+
+def _history_of(args: Mapping[str, Args]) -> str:
+    of_packing = args.get(FragmentationAware.name)
+    return of_packing.history if isinstance(of_packing, FragmentationAwareArgs) else ""

@@ -149,6 +149,11 @@ KUEUE_TOPOLOGIES = _versions(
     name="KueueTopology", namespaced=False,
 )  # fmt: skip
 
+# The daemon watches it only for a profile that names an object of it.
+POD_MIX_HISTORY = _optional(
+    "trellis.dev", "v1alpha1", "podmixhistories", PodMixHistory, namespaced=False
+)
+
 WATCHED: tuple[Kind, ...] = (
     NODE,
     POD,
@@ -197,7 +202,7 @@ WATCHED: tuple[Kind, ...] = (
     _optional("appgroup.diktyo.x-k8s.io", "v1alpha1", "appgroups", AppGroup),
     _optional("networktopology.diktyo.x-k8s.io", "v1alpha1", "networktopologies", NetworkTopology),
     _optional("trellis.dev", "v1alpha1", "networktopologyslices", NetworkTopologySlice),
-    _optional("trellis.dev", "v1alpha1", "podmixhistories", PodMixHistory, namespaced=False),
+    POD_MIX_HISTORY,
 )
 # Never watched: fed by our own metric providers, or read from a snapshot where a simulation acts as
 # a controller of the cluster.

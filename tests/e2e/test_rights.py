@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
-from scheduler.objects.kinds import KAI_GROUP, POD_GANG, WATCHED
+from scheduler.objects.kinds import KAI_GROUP, POD_GANG, POD_MIX_HISTORY, WATCHED
 from scheduler.sandbox.kinds.kinds import RELEASES
 from tests.apiserver.realcluster import start_cluster
 from tests.e2e.chartcluster import (
@@ -114,11 +114,13 @@ ASKED_INSIDE = {("patch", "resourceclaims/binding")}
 UNANSWERED = {("get", "pods")}
 # The daemon looks for all kinds that it knows, as definitions may come later and the configuration
 # change; those of parts that are off are refused, which is as good to it as not being there.
-LOOKED_FOR = {("list", kind.group, kind.plural) for kind in WATCHED if not kind.required}
-# Groups of KAI and Grove, which no profile reads unless a value of the chart allows it, and the
-# history of pods, which the profile gpu reads.
+LOOKED_FOR = {
+    ("list", kind.group, kind.plural)
+    for kind in WATCHED
+    if not kind.required and kind is not POD_MIX_HISTORY
+}
+# Groups of KAI and Grove, which no profile reads unless a value of the chart allows it.
 BY_VALUE = {("list", kind.group, kind.plural) for kind in (KAI_GROUP, POD_GANG)}
-BY_VALUE |= {("list", "trellis.dev", "podmixhistories")}
 
 
 # Served since Kubernetes 1.37: rights on them are tested separately.
