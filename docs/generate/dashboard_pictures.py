@@ -18,9 +18,9 @@ from scheduler.base.clock import RealClock
 from tests.monitoring.load import lived_in
 from tests.monitoring.prometheus import Prometheus, filled_in
 from tests.monitoring.situations import (
+    a_foreign_pod_takes_a_zone,
     a_plugin_raises,
     a_rival_binds_our_pods,
-    a_stranger_takes_a_zone,
     agents_fall_silent,
     another_client_overcommits,
     the_solver_has_no_time,
@@ -32,7 +32,7 @@ IMAGES = Path("docs/images")
 STEP_S = 2
 # Faults that fill the panels about them: (start, duration, fault), in seconds.
 FAULTS = (
-    (4, 14, a_stranger_takes_a_zone),
+    (4, 14, a_foreign_pod_takes_a_zone),
     (20, 8, a_plugin_raises),
     (32, 10, the_solver_has_no_time),
     (45, 8, another_client_overcommits),

@@ -194,7 +194,7 @@ def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
     if gone:
         return RecordDepartures(gone)
     if any(move.state == EVICTED for move in step):
-        return _begun(plan, step, seen)
+        return _after_eviction(plan, step, seen)
     if plan.spec.aborted:
         return aborted(plan, "AbortedByUser", "spec.aborted is true", seen.now)
     if is_outdated:
@@ -209,7 +209,7 @@ def _executing(plan: MovePlan, seen: Situation, *, is_outdated: bool) -> Action:
         if is_reserved:
             return moved_on(plan, tuple(map(_released, step)), seen.now)
         return _paused(plan, seen, opens)
-    if not is_reserved and _is_unbegun(plan) and any(_leaves(move, seen) for move in step):
+    if not is_reserved and _has_no_eviction(plan) and any(_leaves(move, seen) for move in step):
         return _stale(plan, f"{_pods(step)} deleted", seen.now)
     if not is_reserved:
         return moved_on(plan, tuple(_reserve(plan, move, seen) for move in step), seen.now)
@@ -274,7 +274,7 @@ def _pods(step: Sequence[PlannedMove]) -> str:
     return f"{len(step)} pods of {step[0].unit} were"
 
 
-def _begun(plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation) -> Action:
+def _after_eviction(plan: MovePlan, step: tuple[PlannedMove, ...], seen: Situation) -> Action:
     """Return the next action of a step with an evicted pod: neither pause nor abort ends it."""
     rest = tuple(move for move in step if move.state == RESERVED)
     found = {} if rest else replacements(step, seen)
@@ -357,7 +357,7 @@ def after_check(plan: MovePlan, check: MoveCheck, now: float) -> Action | None:
     return None
 
 
-def _is_unbegun(plan: MovePlan) -> bool:
+def _has_no_eviction(plan: MovePlan) -> bool:
     return all(move.state in (PLANNED, RESERVED) for move in plan.status.moves)
 
 
@@ -365,7 +365,7 @@ def _stale(plan: MovePlan, why: str, now: float) -> Step:
     """Drop a plan before its first eviction: the next one needs an approval of its own. Later, and
     after MOST_REPLANS plans, abort it.
     """
-    if not _is_unbegun(plan) or plan.status.replans >= MOST_REPLANS:
+    if not _has_no_eviction(plan) or plan.status.replans >= MOST_REPLANS:
         return aborted(plan, "PlanStale", why, now)
     status = replace(
         plan.status, phase="", moves=(), plan_hash="", replans=plan.status.replans + 1, summary=""

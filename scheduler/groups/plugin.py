@@ -286,9 +286,9 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
     def groups_partially_bound(self) -> list[str]:
         """Return the groups that are bound in part and, by their objects, were never whole."""
         known = self._members.keys()
-        return [key for key in known if self._is_begun(key)]
+        return [key for key in known if self._is_partially_bound(key)]
 
-    def _is_begun(self, key: str) -> bool:
+    def _is_partially_bound(self, key: str) -> bool:
         bound = self._members.bound(key)
         if not 0 < len(bound) < self._described.size_of(key):
             return False
@@ -314,10 +314,10 @@ class ClusterTopologyPlacementGroup(GroupSort[ClusterTopologyPlacementGroupArgs]
         if spec is None:
             return ""
         placed = self._members.placed(key)
-        begun = list(beside(self.handle, placed, unbound))
+        bound_now = list(beside(self.handle, placed, unbound))
         there = list(beside(self.handle, placed, set(displaced)))
-        spec, _ = self._history.current_spec(key, spec, begun, [one.pod for one in there])
-        short = quorum.short(spec, own, there, begun)
+        spec, _ = self._history.current_spec(key, spec, bound_now, [one.pod for one in there])
+        short = quorum.short(spec, own, there, bound_now)
         if short or spec.tree is None:
             return short
         conflict = quorum.conflicting_domains(spec.tree, own, there, self._labels_of)

@@ -355,8 +355,8 @@ async def test_access_reviews(api: Api):
     what = {"resourceAttributes": {"verb": "get", "resource": "pods", "namespace": api.ns}}
     groups = {"spec": {**what, "user": "admin", "groups": ["system:masters"]}}
     allowed = await api.post(f"{root}/subjectaccessreviews", groups, record=False)
-    stranger = {"spec": {**what, "user": "stranger"}}
-    refused = await api.post(f"{root}/subjectaccessreviews", stranger, record=False)
+    foreign = {"spec": {**what, "user": "stranger"}}
+    refused = await api.post(f"{root}/subjectaccessreviews", foreign, record=False)
     own = await api.post(f"{root}/selfsubjectaccessreviews", {"spec": what}, record=False)
 
     assert 201 == allowed.code

@@ -114,7 +114,7 @@ def names(body: Json) -> list[str]:
     return [node["metadata"]["name"] for node in body["Nodes"]["items"]]
 
 
-async def judge(client: list[ApiClient], verb: str, body: Json) -> Any:
+async def answer_extender(client: list[ApiClient], verb: str, body: Json) -> Any:
     """Filter by the pod's name, prefer higher numbers, and bind by the API server."""
     if verb == "bind":
         target = {"kind": "Node", "name": body["Node"]}
@@ -143,7 +143,7 @@ async def test_pods_go_where_extenders_say(tmp_path: Path):
     steps: list[bytes] = []
 
     async def rule(verb: str, body: Json) -> Any:
-        return await judge(clients, verb, body)
+        return await answer_extender(clients, verb, body)
 
     class Steps:
         def arrive(self, _event: Event) -> int:

@@ -379,7 +379,7 @@ def come_to_rest(rig: Lifecycles) -> None:
     raise AssertionError("members come and go for ever")
 
 
-def judge(rig: Lifecycles) -> None:
+def check_invariants(rig: Lifecycles) -> None:
     """Check the invariants at rest: no partial group that was provably never complete, and no work
     left.
 
@@ -397,7 +397,7 @@ def judge(rig: Lifecycles) -> None:
         )
         if rig.kind_of[group] == CONFIG_MAP and 0 < len(bound) < stated.least:
             rig.seen["at rest in part"] += 1
-            assert not proves_torso(rig, group, stated.least), (
+            assert not proves_partial_bind(rig, group, stated.least), (
                 f"{group} is bound in part: {len(bound)}"
             )
     nothing_is_forgotten(rig)
@@ -411,7 +411,7 @@ def nothing_is_forgotten(rig: Lifecycles) -> None:
     assert before == rig.api.placed
 
 
-def proves_torso(rig: Lifecycles, group: str, size: int) -> bool:
+def proves_partial_bind(rig: Lifecycles, group: str, size: int) -> bool:
     """Return whether all waiting members existed before the first of the others was bound, and none
     is missing.
 
@@ -431,8 +431,8 @@ def proves_torso(rig: Lifecycles, group: str, size: int) -> bool:
             bound.append(str(scheduled.last_transition_time))
         else:
             return False
-    is_torso = len(bound) + len(created) == size
-    return is_torso and max(created + objects) < min(bound)
+    has_all_members = len(bound) + len(created) == size
+    return has_all_members and max(created + objects) < min(bound)
 
 
 def live(
@@ -440,5 +440,5 @@ def live(
 ) -> Counter[str]:
     """Run a lifecycle to its end and check it; return its statistics."""
     rig = ended(seed, differing, rig_of)
-    judge(rig)
+    check_invariants(rig)
     return rig.seen

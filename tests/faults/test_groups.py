@@ -166,12 +166,12 @@ def check(rig: Rig, ends: Counter[str]) -> None:
         elif bound:
             ends["was whole"] += 1
             text = f"{bound} of {size} members of {group} are bound: {data}"
-            assert data.get("placement") or not proves_torso(rig, group), text
+            assert data.get("placement") or not proves_partial_bind(rig, group), text
         else:
             ends["waits"] += 1
 
 
-def proves_torso(rig: Rig, group: str) -> bool:
+def proves_partial_bind(rig: Rig, group: str) -> bool:
     """Return whether all waiting members existed before the first of the others was bound.
 
     A terminating one counts: it may have replaced another. A bound pod with an unscheduled

@@ -171,7 +171,7 @@ async def the_solver_has_no_time(one: Watched) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def a_stranger_takes_a_zone(one: Watched) -> AsyncIterator[None]:
+async def a_foreign_pod_takes_a_zone(one: Watched) -> AsyncIterator[None]:
     """A guaranteed pod of another scheduler is on a node whose agent reports late."""
     tolerations = [{"key": "pool", "operator": "Exists"}]
     names = await one.pods(
@@ -264,7 +264,7 @@ ROUNDS: tuple[dict[str, Situation], ...] = (
     {
         "TrellisPodsPending": pods_fit_nowhere,
         "TrellisOvercommitted": another_client_overcommits,
-        "TrellisNumaStale": a_stranger_takes_a_zone,
+        "TrellisNumaStale": a_foreign_pod_takes_a_zone,
         "TrellisNodeMetricStale": agents_fall_silent,
         "TrellisNetworkCostsOld": no_agent_measures_the_network,
         "TrellisConfigReloadFailed": the_file_is_broken,

@@ -49,17 +49,17 @@ async def _measured(folder: Path, *, churn: int) -> dict[str, Any]:
         await _fill(sandbox.store)
         gc.collect()
         gc.freeze()  # as `trellis sandbox` does: its own collections are not the daemon's time
-        begun = monotonic()
+        started = monotonic()
         with _daemon(folder) as daemon:
             await until(lambda: asyncio.to_thread(_is_ready, daemon), "the daemon", READY_S)
             figures: dict[str, Any] = {
                 "nodes": NODE_COUNT,
                 "pods": BOUND,
-                "readySeconds": monotonic() - begun,
+                "readySeconds": monotonic() - started,
                 "readyCpuSeconds": cpu_seconds(daemon.pid),
             }
             sizes = [rss_mib(daemon.pid)]
-            begun = monotonic()
+            started = monotonic()
             for first in range(0, churn, AT_ONCE):
                 await _churn(sandbox.store, first)
                 sizes.append(rss_mib(daemon.pid))
@@ -68,7 +68,7 @@ async def _measured(folder: Path, *, churn: int) -> dict[str, Any]:
                 "residentMibAtFirst": sizes[0],
                 "residentMibByEighth": [max(part) for part in _eighths(sizes[1:])],
                 "churnedPods": churn,
-                "churnSeconds": monotonic() - begun,
+                "churnSeconds": monotonic() - started,
             }
 
 

@@ -215,11 +215,11 @@ async def until_evicted(cluster: MoveCluster) -> PlannedMove:
 
 async def aborted_after(cluster: MoveCluster) -> float:
     """Wait until the plan ends with ReplacementMissing; return the seconds that this takes."""
-    begun = cluster.clock.now()
+    started = cluster.clock.now()
     await finish(cluster)
     finished = {one.type: one.reason for one in cluster.status.conditions}
     assert finished["Finished"] == "ReplacementMissing"
-    return cluster.clock.now() - begun
+    return cluster.clock.now() - started
 
 
 async def test_a_destination_that_is_filled_after_the_eviction_ends_the_plan():

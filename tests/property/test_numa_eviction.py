@@ -39,7 +39,7 @@ def asking(name, cpus, *, on="", shares=False, priority=0):
     }
 
 
-class House:
+class NumaNode:
     """A node whose zones have pods: the agent reports some of them, or none."""
 
     def __init__(self, source, name):
@@ -130,36 +130,36 @@ def test_victims_give_back_what_they_hold(seed):
     """However the dry run states the removed pods, each zone regains its victims' amounts."""
     source = Random(seed)
     scene = Scene(NAME, {"cacheResyncPeriodSeconds": 5, "preemptionMode": "Enabled"})
-    houses = [House(source, f"n{number}") for number in range(4)]
-    nodes = [node(house.name, cpu="64", memory="512Gi") for house in houses]
-    there = [one for house in houses for one in house.pods()]
-    scene.fill(nodes, there, (), [house.report() for house in houses])
-    for house in houses:
+    numa_nodes = [NumaNode(source, f"n{number}") for number in range(4)]
+    nodes = [node(numa_node.name, cpu="64", memory="512Gi") for numa_node in numa_nodes]
+    there = [one for numa_node in numa_nodes for one in numa_node.pods()]
+    scene.fill(nodes, there, (), [numa_node.report() for numa_node in numa_nodes])
+    for numa_node in numa_nodes:
         if source.random() < 0.4:
-            late = read_pod(asking(house.late, 1, on=house.name))
+            late = read_pod(asking(numa_node.late, 1, on=numa_node.name))
             scene.follow(scene.cluster.put_pod(late))
-    check(scene, houses, source)
-    for house in houses:
-        if house.cpus and source.random() < 0.5:
-            name = source.choice(list(house.cpus))
-            del house.cpus[name]
+    check(scene, numa_nodes, source)
+    for numa_node in numa_nodes:
+        if numa_node.cpus and source.random() < 0.5:
+            name = source.choice(list(numa_node.cpus))
+            del numa_node.cpus[name]
             (uid,) = (p.pod.metadata.uid for p in scene.cluster.pods if p.pod.metadata.name == name)
             scene.follow(scene.cluster.drop_pod(uid))
-    check(scene, houses, source)
+    check(scene, numa_nodes, source)
 
 
-def check(scene, houses, source):
+def check(scene, numa_nodes, source):
     """Compare the filter's results for dry runs with plain sums."""
     plugin: Any = scene.plugin
     view, table = scene.nodes(), scene.cluster.table
-    rows = np.array([table.rows[house.name] for house in houses], dtype=np.intp)
+    rows = np.array([table.rows[numa_node.name] for numa_node in numa_nodes], dtype=np.intp)
     placed = [(one, table.rows[one.node]) for one in scene.cluster.pods if one.pod.priority < 1]
     overlay = Overlay(row_pods(rows, placed))
     # The dry run states or omits that these are all pods below a priority.
     overlay.leaving.below = source.choice([None, 1, 1, 1])
     stepwise = view.over(overlay)
     plugin.pre_filter(scene.cycle(read_pod(asking("first", 1))), view)  # reports find their pods
-    left = {h.name: scene.handle.tracker(Topologies).left(h.name)["cpu"] for h in houses}
+    left = {h.name: scene.handle.tracker(Topologies).left(h.name)["cpu"] for h in numa_nodes}
     for _ in range(3):
         cpus = source.randint(1, 6)
         cycle = scene.cycle(read_pod(asking("new", cpus)))
@@ -167,8 +167,10 @@ def check(scene, houses, source):
         share = source.choice([0.5, 1])
         overlay.gone[:] = [source.random() < share for _ in placed]
         gone = [overlay.leaving.pod(at) for at in np.flatnonzero(overlay.gone).tolist()]
-        names = {h.name: [p.pod.metadata.name for p in gone if p.node == h.name] for h in houses}
-        wanted = [h.takes(cpus, left[h.name], names[h.name]) for h in houses]
+        names = {
+            h.name: [p.pod.metadata.name for p in gone if p.node == h.name] for h in numa_nodes
+        }
+        wanted = [h.takes(cpus, left[h.name], names[h.name]) for h in numa_nodes]
 
         for shown, places in ((stepwise, slice(None)), (view.hypothetical(gone), rows)):
             rejected = plugin.filter(cycle, shown, state)

@@ -1,7 +1,7 @@
 """The same pods through the same extenders, by one scheduler or the other: the requests and the
 results.
 
-Three extenders on one server: `judge` filters, scores, reviews preemption and binds, `vendor`
+Three extenders on one server: `check_rules` filters, scores, reviews preemption and binds, `vendor`
 manages pods that request its resource, `flaky` always fails and may be ignored. Pods are created
 one after the other; their names determine their treatment.
 """
@@ -54,7 +54,7 @@ class Outcome(msgspec.Struct):
     asked: dict[str, Json] = {}
 
 
-class Judge:
+class ExtenderAnswers:
     """The answers of the extenders; `bind` really binds."""
 
     def __init__(self, api: Api) -> None:
@@ -119,7 +119,7 @@ async def place_all(
     cluster: RealCluster, scheduler: Scheduler, *, by_name: bool
 ) -> dict[str, Outcome]:
     """Place the pods with one scheduler; return the result of each."""
-    async with Api(cluster) as api, extender_server(Judge(api)) as server:
+    async with Api(cluster) as api, extender_server(ExtenderAnswers(api)) as server:
         await _furnish(api)
         config = _config(scheduler, server, by_name=by_name)
         with scheduler.start(cluster, config) as running:
@@ -153,13 +153,13 @@ async def _furnish(api: Api) -> None:
 
 def _config(scheduler: Scheduler, server: ExtenderServer, *, by_name: bool) -> Json:
     shared = {"urlPrefix": server.url, "nodeCacheCapable": by_name, "httpTimeout": "5s"}
-    judge = {"filterVerb": "sift", "prioritizeVerb": "rank", "weight": 5, "bindVerb": "bind"}
+    check_rules = {"filterVerb": "sift", "prioritizeVerb": "rank", "weight": 5, "bindVerb": "bind"}
     managed = [{"name": GPU, "ignoredByScheduler": True}]
     return {
         "profiles": [{"schedulerName": scheduler.scheduler_name}],
         "extenders": [
             {**shared, "filterVerb": "flaky", "ignorable": True},
-            {**shared, **judge, "preemptVerb": "spare"},
+            {**shared, **check_rules, "preemptVerb": "spare"},
             {**shared, "filterVerb": "vendor", "managedResources": managed},
         ],
     }

@@ -30,7 +30,7 @@ class NodeLoss(Lifecycle):
         """Return whether all members are bound and the group's rules hold."""
         raise NotImplementedError
 
-    async def judge(self, cut_at: int) -> None:
+    async def check_rules(self, cut_at: int) -> None:
         """Check that all rules hold again, and that no pod moved except those of the lost node."""
         pods = await self.pods()
         assert self.holds(pods), (cut_at, pods)

@@ -77,7 +77,7 @@ class Devices(Lifecycle):
         await self._pod(EXTENDED, {}, {"containers": [container]})
         await self.until(lambda pods: all(map(is_bound, pods.values())), "a device for every pod")
 
-    async def judge(self, cut_at: int) -> None:
+    async def check_rules(self, cut_at: int) -> None:
         """Check that each device has one claim, and that each claim belongs to a pod on its
         node.
         """

@@ -242,7 +242,7 @@ class Lifecycle:
         # It has evaluated the group again when it reports again why the member waits.
         await until(has_looked, "the look of the new daemon")
 
-    async def judge(self, cut_at: int) -> None:
+    async def check_rules(self, cut_at: int) -> None:
         """Check that no pod was evicted."""
         pods = await self.pods()
         assert {"g-0", "g-1", "g-2", "g-7", "squatter"} == set(pods), cut_at
@@ -297,7 +297,7 @@ class Lifecycles:
         lifecycle = self.kind(self.api, self.source, self.daemons)
         try:
             await lifecycle.live()
-            await lifecycle.judge(cut_at)
+            await lifecycle.check_rules(cut_at)
         finally:
             proxy.cut_at = 0
             await lifecycle.clean()

@@ -33,7 +33,7 @@ class Taken(Lifecycle):
         await self._pod("boss", {}, {"priorityClassName": "boss"})
         await self.until(lambda pods: is_bound(pods["boss"]), "the more important pod")
 
-    async def judge(self, cut_at: int) -> None:
+    async def check_rules(self, cut_at: int) -> None:
         """Check that all are deleted, each after an event on it and on its group."""
         gone = self.uids.keys() - (await self.pods()).keys()
         events, _ = await self.api.list(EVENTS)

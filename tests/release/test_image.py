@@ -177,7 +177,7 @@ def ready_after(image: Image, kubeconfig: Path) -> float:
     Return the seconds.
     """
     (port,) = free_ports(1)
-    begun = time.monotonic()
+    started = time.monotonic()
     words = [*image.entrypoint, *image.command, "--kubeconfig", str(kubeconfig)]
     daemon = start(
         image, *words, "--bind-address=127.0.0.1", f"--secure-port={port}", "--no-leader-elect"
@@ -185,10 +185,10 @@ def ready_after(image: Image, kubeconfig: Path) -> float:
     try:
         while not answers(f"https://127.0.0.1:{port}/readyz"):
             assert daemon.poll() is None, daemon.communicate()[0]
-            assert time.monotonic() < begun + 60
+            assert time.monotonic() < started + 60
             with suppress(subprocess.TimeoutExpired):
                 daemon.wait(0.02)
-        seconds = time.monotonic() - begun
+        seconds = time.monotonic() - started
         check = start(image, *(word.replace("10259", str(port)) for word in image.healthcheck))
         out, _ = check.communicate(timeout=60)
         assert 0 == check.returncode, out

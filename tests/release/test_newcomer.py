@@ -31,12 +31,12 @@ def test_the_first_pod_is_placed_within_two_minutes(tmp_path: Path):
     folder.mkdir()
     installing = blocks(PAGE, "sh")[0].text.replace("python3", sys.executable)
 
-    begun = time.monotonic()
+    started = time.monotonic()
     run("bash", "-ec", installing, cwd=tree, **environment(folder, programs))
     typed = run_page(
         PAGE, folder, installed=programs, until="kubectl wait --for=condition=Ready pod/web"
     )
-    seconds = time.monotonic() - begun
+    seconds = time.monotonic() - started
     print(f"first pod after {seconds:.0f} s")
 
     assert (programs / "trellis").exists()

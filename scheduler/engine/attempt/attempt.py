@@ -145,7 +145,7 @@ class Attempts:
             self._skipped(queued, now)
             return False
         try:
-            attempt = self.begun(queued, now)
+            attempt = self.start_attempt(queued, now)
             known = self.refusals.of(attempt)
             decision = decide(attempt) if known is None else known  # 1 to 5
         except (PluginError, ObjectError, PutOffError) as error:
@@ -154,7 +154,7 @@ class Attempts:
         self.decided(queued, attempt, decision, started_s, now)
         return known is not None
 
-    def begun(self, queued: QueuedPod, now: float) -> Attempt:
+    def start_attempt(self, queued: QueuedPod, now: float) -> Attempt:
         """Return an attempt for a popped pod, limited by the capacity that groups before it
         need.
         """

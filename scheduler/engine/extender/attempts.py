@@ -57,7 +57,7 @@ class ExtenderAttempts:
         if not any(one.filters or one.prioritizes or one.preempts for one in involved):
             return False
         cycle = ExtenderCycle(
-            lambda: self._attempts.begun(queued, self._outbox.now),
+            lambda: self._attempts.start_attempt(queued, self._outbox.now),
             involved,
             self._observation.fault,
         )

@@ -80,7 +80,7 @@ class GroupBinding(msgspec.Struct, eq=False):
         return [uid for uid, state in self.ended.items() if state is not MemberState.BOUND]
 
     @property
-    def has_begun(self) -> bool:
+    def has_bound_member(self) -> bool:
         """Return whether a member is bound."""
         return MemberState.BOUND in self.ended.values()
 
@@ -180,8 +180,8 @@ class GroupBindings:
             binding.is_error = ended.is_error
             # A bind may be sent long after its decision: other binds fail, members are deleted, and
             # descriptions change.
-            has_begun = binding.has_begun or binding.step is GroupStep.BIND
-            stay = binding.left if has_begun else sorted(binding.uids)
+            has_bound_member = binding.has_bound_member or binding.step is GroupStep.BIND
+            stay = binding.left if has_bound_member else sorted(binding.uids)
             binding.turn_to(GroupStep.RECALL, stay, now)
             self._go_on(binding, AT_A_TIME, now)
         if binding.uids or self.by_key.get(binding.key) is not binding:

@@ -33,7 +33,7 @@ class GroupCounts:
         self._meters = observation.meters
         self._now_s = observation.now_s
 
-    def begun(self, profile: str, members: Iterable[Pod], now: float) -> GroupAttempt:
+    def record_start(self, profile: str, members: Iterable[Pod], now: float) -> GroupAttempt:
         """Record that a group's attempt has begun."""
         created = (parse_rfc3339(pod.metadata.creation_timestamp) for pod in members)
         since = min([now, *(time for time in created if time is not None)])

@@ -307,7 +307,7 @@ class Groups:
             return
         place = {uid: number for number, uid in enumerate(wanted)}
         members.sort(key=lambda member: place[member.uid])
-        attempt = self._counts.begun(queued.profile, (one.pod for one in members), now)
+        attempt = self._counts.record_start(queued.profile, (one.pod for one in members), now)
         context = GroupContext(self._attempts, self._engine, members)
         place_in_queue = self._queues.place(queued)
         run = GroupRun(key, planner, tuple(members), context, attempt, place_in_queue)
@@ -373,12 +373,12 @@ class Groups:
         pod = ended.pod
         key = self._bindings.key_of(pod.uid)
         if (binding := self._bindings.member_ended(ended, now)) is not None:
-            if not binding.has_begun:
+            if not binding.has_bound_member:
                 self._engine.give_up([self._queues.get(uid) for uid in binding.unsent], now)
             self._opened.add(key)  # members that arrived too late may be ungated one by one
             # Members that were recalled or arrived too late are retried without a change in the
             # cluster.
-            if binding.is_error and not binding.has_begun:
+            if binding.is_error and not binding.has_bound_member:
                 self._back_off([*binding.failed, *sorted(self._late.pop(key, ()))])
             else:
                 self._queues.retry(binding.failed, "GroupBindingEnded", now)

@@ -123,9 +123,9 @@ class _Tree(msgspec.Struct, frozen=True):
         inner = [(one, self.node(one, joins=joins)) for one in node.groups]
         kept = tuple(now for one, now in inner if not self._is_done(one, now))
         left = max(0, node.least - (len(inner) - len(kept)))
-        begun = [one for one, _ in inner if any(self.runs.get(leaf.key) for leaf in one.leaves())]
-        if joins and begun and self.was_whole(node.key, LARGEST_GROUP + 1, (), ()):
-            left = min(left, len(begun))
+        running = [one for one, _ in inner if any(self.runs.get(leaf.key) for leaf in one.leaves())]
+        if joins and running and self.was_whole(node.key, LARGEST_GROUP + 1, (), ()):
+            left = min(left, len(running))
         return replace(node, least=left, groups=kept)
 
     def _is_done(self, node: GroupNode, now: GroupNode) -> bool:

@@ -23,13 +23,13 @@ def wanted(
     """Return the members that can take part in a placement of a tree, or which group
     lacks members.
     """
-    begun = Counter(sources.group_of(one.pod) for one in bound)
+    bound_counts = Counter(sources.group_of(one.pod) for one in bound)
     by_group: dict[str, list[str]] = {}
     for pod in able:
         by_group.setdefault(sources.group_of(pod), []).append(pod.metadata.uid)
-    there = begun + Counter({key: len(uids) for key, uids in by_group.items()})
+    there = bound_counts + Counter({key: len(uids) for key, uids in by_group.items()})
     taken: list[str] = []
-    for key in taking_part(tree, there, begun):
+    for key in taking_part(tree, there, bound_counts):
         own = by_group.get(key, ())
         if len(taken) + len(own) <= LARGEST_GROUP:
             taken += own
@@ -45,14 +45,14 @@ def taking_part(node: GroupNode, there: Mapping[str, int], bound: Mapping[str, i
     """
     if not node.is_composite:
         return [node.key] if there.get(node.key, 0) >= node.least else []
-    own = [(taking_part(one, there, bound), _has_begun(one, bound)) for one in node.groups]
-    many = sum(bool(keys) or begun for keys, begun in own)
-    if many < node.least and not any(begun for _, begun in own):
+    own = [(taking_part(one, there, bound), _has_bound_pod(one, bound)) for one in node.groups]
+    many = sum(bool(keys) or bound_counts for keys, bound_counts in own)
+    if many < node.least and not any(bound_counts for _, bound_counts in own):
         return []
     return [key for keys, _ in own for key in keys]
 
 
-def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Placed]) -> str:
+def short(spec: GroupSpec, own: str, there: Sequence[Placed], bound: Sequence[Placed]) -> str:
     """Return the group that must not begin with the members in `there`, '' if all may or have
     begun.
 
@@ -66,9 +66,9 @@ def short(spec: GroupSpec, own: str, there: Sequence[Placed], begun: Sequence[Pl
             lacks = f"it needs {spec.size} members by now, {len(pods)} have a place"
         return f"the group {spec.key} must not begin: {lacks}" if lacks else ""
     have = Counter(sources.group_of(one.pod) for one in there)
-    stand = Counter(sources.group_of(one.pod) for one in begun)
+    stand = Counter(sources.group_of(one.pod) for one in bound)
     for node in _above(spec.tree, own):
-        if not _has_begun(node, stand) and not is_in(node, have):
+        if not _has_bound_pod(node, stand) and not is_in(node, have):
             return f"the group {spec.key} must not begin: {lacking(node, have)}"
     return ""
 
@@ -127,5 +127,5 @@ def is_in(node: GroupNode, bound: Mapping[str, int]) -> bool:
     return sum(is_in(one, bound) for one in node.groups) >= node.least
 
 
-def _has_begun(node: GroupNode, bound: Mapping[str, int]) -> bool:
+def _has_bound_pod(node: GroupNode, bound: Mapping[str, int]) -> bool:
     return any(bound.get(one.key) for one in node.leaves())

@@ -33,8 +33,8 @@ class Deadline:
     @contextmanager
     def loading(self) -> Iterator[None]:
         """Extend the limit by the duration of the block."""
-        begun = perf_s()
+        started = perf_s()
         try:
             yield
         finally:
-            self._started += perf_s() - begun
+            self._started += perf_s() - started

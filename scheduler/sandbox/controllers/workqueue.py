@@ -163,9 +163,9 @@ class ControllerLoop:
             idle = 0
             self._left -= 1
             if self._paced:
-                begun = perf_s()
+                started = perf_s()
                 self._act(controller, key, now)
-                self._pace(controller, key, now, perf_s() - begun)
+                self._pace(controller, key, now, perf_s() - started)
             else:
                 self._act(controller, key, now)
             if is_over():

@@ -62,12 +62,12 @@ def main(argv: Sequence[str] | None = None) -> None:
             if options.engine:
                 runs.append(_in_engine(options, nodes, pods, orders[seed], trace, seed, bound))
             for policy, make in makers.items():
-                begun = time.perf_counter()
+                started = time.perf_counter()
                 is_random = options.ties == "random" or policy.endswith(_RANDOM_TIES)
                 rng = np.random.default_rng(seed) if is_random else None
                 total = TotalFragmentation(values)
                 run = run_arrivals(nodes, pods, orders[seed], make(values), total, rng)
-                spent = time.perf_counter() - begun
+                spent = time.perf_counter() - started
                 runs.append(table.figures(trace, policy, seed, run, bound, spent))
                 print(msgspec.json.encode(runs[-1]).decode(), flush=True)
     print("\n".join(table.lines(runs, published, measured)))
@@ -84,10 +84,10 @@ def _in_engine(
     bound: float,
 ) -> table.Figures:
     """Return the figures of a run through the engine; `seconds` are of the processor."""
-    begun = time.process_time()
+    started = time.process_time()
     ties = _ENGINE_TIES[options.ties]
     run = run_engine(nodes, pods, order, learns=options.learned, ties=ties)
-    spent = time.process_time() - begun
+    spent = time.process_time() - started
     name = f"{_OWN}, engine{', learned' if options.learned else ''}"
     if ties is not Ties.NAME:
         name += f", ties by {ties.name.lower()}"

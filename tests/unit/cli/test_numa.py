@@ -39,13 +39,13 @@ def report(name, seen, *, written="2026-01-01T00:00:00Z"):
 def cluster(tmp_path):
     """Return a valid node, one with a foreign pod, one with an invalid report and one without."""
     odd = report("odd", []) | {"zones": [{"name": "zone-a", "type": "Node"}]}
-    stranger = pod("stranger", node_name="taken", requests={"cpu": "2"})
-    stranger["spec"]["schedulerName"] = "other"
-    stranger["status"] = {"phase": "Pending"}
+    foreign = pod("stranger", node_name="taken", requests={"cpu": "2"})
+    foreign["spec"]["schedulerName"] = "other"
+    foreign["status"] = {"phase": "Pending"}
     objects = [
         *(node(name, cpu="16", memory="16Gi") for name in ("fine", "taken", "odd", "bare")),
         pod("ours", node_name="fine", requests={"cpu": "2"}),
-        stranger,
+        foreign,
         report("fine", ["ours"]),
         report("taken", []),
         odd,

@@ -63,7 +63,7 @@ PODS = [
 ]
 
 
-class House:
+class RecordedEngine:
     """An engine with some nodes, and its history."""
 
     def __init__(self) -> None:
@@ -90,12 +90,12 @@ class House:
 
 def test_each_change_of_the_leader_is_kept_once():
     """A process that never led reports no end; a repeated event changes nothing."""
-    house = House()
+    recorded = RecordedEngine()
     for active in (False, True, True, False):
-        house.engine.handle(Leading(active=active), house.clock.now())
-        house.clock.advance(1.0)
+        recorded.engine.handle(Leading(active=active), recorded.clock.now())
+        recorded.clock.advance(1.0)
     start = 1_767_225_600.0
-    assert [(start + 1, True), (start + 3, False)] == list(house.history.leading)
+    assert [(start + 1, True), (start + 3, False)] == list(recorded.history.leading)
 
 
 @pytest.mark.parametrize("raw", PODS, ids=lambda raw: raw["metadata"]["name"])
@@ -103,20 +103,20 @@ def test_a_kept_decision_equals_the_original(raw):
     """The record has the same verdict per node as a simulation at that time, whatever changes
     later.
     """
-    house = House()
+    recorded = RecordedEngine()
     seen = []
 
     def look(queued, decision):
-        cluster = house.engine.cluster
+        cluster = recorded.engine.cluster
         nodes = Nodes(cluster.table, cluster.pods, decision.feasible)
         names = tuple(nodes.name(row) for row in range(nodes.size))
         seen.append((verdicts(decision, nodes), keep(decision, nodes, names)))
 
-    house.engine.observation.on_decision = look
-    house.place(raw)
+    recorded.engine.observation.on_decision = look
+    recorded.place(raw)
     for other in NODES:
         changed = node(other["metadata"]["name"], cpu="100", unschedulable=True)
-        house.handle("Node", read_node(changed))
+        recorded.handle("Node", read_node(changed))
     ((reported, kept),) = seen
 
     assert list(reported) == sorted(kept.verdicts(100), key=lambda one: one.name)
@@ -124,28 +124,28 @@ def test_a_kept_decision_equals_the_original(raw):
 
 def test_the_last_verdict_is_found_by_name():
     """The verdict has its nodes, best first; `most` limits their number."""
-    house = House()
-    house.place(PODS[2])
-    found = house.last("large", 100)
+    recorded = RecordedEngine()
+    recorded.place(PODS[2])
+    found = recorded.last("large", 100)
 
     assert ("b", 1, 1, 5) == (found.node, found.attempts, found.feasible_nodes, found.all_nodes)
     assert "2026-01-01T00:00:00Z" == found.at
     assert found.nodes is not None
     assert "b" == found.nodes[0].name
-    assert ["b", "a"] == [one.name for one in house.last("large", 2).nodes]
+    assert ["b", "a"] == [one.name for one in recorded.last("large", 2).nodes]
     assert {"Insufficient cpu": 2} == found.rejected["NodeResourcesFit"]
-    assert house.history.last("default", "none", 9) is None
+    assert recorded.history.last("default", "none", 9) is None
 
 
 def test_nodes_are_kept_of_some_a_second(monkeypatch):
     """Under load the numbers alone are."""
     monkeypatch.setattr(decisions, "WHOLE_PER_S", 2)
-    house = House()
+    recorded = RecordedEngine()
     for number in range(4):
-        house.place(pod(f"p{number}"))
-    house.clock.advance(1.0)
-    house.place(pod("late"))
-    found = {name: house.last(name, 9) for name in ("p0", "p1", "p2", "p3", "late")}
+        recorded.place(pod(f"p{number}"))
+    recorded.clock.advance(1.0)
+    recorded.place(pod("late"))
+    found = {name: recorded.last(name, 9) for name in ("p0", "p1", "p2", "p3", "late")}
 
     assert ["p0", "p1", "late"] == [name for name, one in found.items() if one.nodes is not None]
     assert all(one.scores for one in found.values())
@@ -153,45 +153,45 @@ def test_nodes_are_kept_of_some_a_second(monkeypatch):
 
 def test_memory_is_bounded(monkeypatch):
     """The oldest lose their nodes, then their numbers."""
-    house = House()
-    house.place(pod("p0"))
-    size = house.history._whole_bytes
+    recorded = RecordedEngine()
+    recorded.place(pod("p0"))
+    size = recorded.history._whole_bytes
     monkeypatch.setattr(decisions, "WHOLE_BYTES", 2 * size)
     for number in range(1, 4):
-        house.place(pod(f"p{number}"))
-    kept = [f"p{n}" for n in range(4) if house.last(f"p{n}", 9).nodes is not None]
+        recorded.place(pod(f"p{number}"))
+    kept = [f"p{n}" for n in range(4) if recorded.last(f"p{n}", 9).nodes is not None]
     assert ["p2", "p3"] == kept
-    assert 0 < house.history._whole_bytes <= 2 * size
+    assert 0 < recorded.history._whole_bytes <= 2 * size
 
-    monkeypatch.setattr(house.history, "_most", 3)
-    house.place(pod("p4"))
-    assert house.history.last("default", "p0", 9) is None
+    monkeypatch.setattr(recorded.history, "_most", 3)
+    recorded.place(pod("p4"))
+    assert recorded.history.last("default", "p0", 9) is None
 
 
 def test_an_attempt_is_kept_with_the_time_of_its_turn():
     """The time is that of the decision log, however long the turn has lasted: both sources yield
     one history.
     """
-    house = House()
-    house.handle("Pod", read_pod(pod("late", spec={"schedulerName": "trellis"})))
-    house.clock.advance(1)
-    decided_at = house.clock.now()
-    house.clock.advance(1)
-    house.engine.run(decided_at, 1)
+    recorded = RecordedEngine()
+    recorded.handle("Pod", read_pod(pod("late", spec={"schedulerName": "trellis"})))
+    recorded.clock.advance(1)
+    decided_at = recorded.clock.now()
+    recorded.clock.advance(1)
+    recorded.engine.run(decided_at, 1)
     assert [(decided_at, decided_at, 1)] == [
-        (one.since, one.at, one.times) for one in house.history.attempts
+        (one.since, one.at, one.times) for one in recorded.history.attempts
     ]
 
 
 def test_the_end_of_an_attempt_is_logged_by_its_result(monkeypatch):
     """A bound pod with its node, a pending one with the message, an error as an error."""
-    house, seen = House(), []
+    recorded, seen = RecordedEngine(), []
     for level in ("info", "error"):
         log = partial(lambda level, event, **facts: seen.append((level, event, facts)), level)
         monkeypatch.setattr(decisions._log, level, log)
     queued = SimpleNamespace(pod=read_pod(pod("p")), attempts=3)
     for result in ("scheduled", "unschedulable", "error"):
-        house.history._ended(cast(Any, queued), result, "text")
+        recorded.history._ended(cast(Any, queued), result, "text")
 
     facts = {"pod": "default/p", "attempts": 3}
     assert [
@@ -203,9 +203,9 @@ def test_the_end_of_an_attempt_is_logged_by_its_result(monkeypatch):
 
 def test_decisions_share_the_names_of_rows_until_a_node_is_added():
     """Each kept decision would otherwise hold the names of all nodes."""
-    house = House()
-    names = house.history._row_names()
-    assert names is house.history._row_names()
+    recorded = RecordedEngine()
+    names = recorded.history._row_names()
+    assert names is recorded.history._row_names()
 
-    house.handle("Node", read_node(node("f")))
-    assert {*names, "f"} == set(house.history._row_names())
+    recorded.handle("Node", read_node(node("f")))
+    assert {*names, "f"} == set(recorded.history._row_names())

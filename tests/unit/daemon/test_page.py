@@ -29,7 +29,7 @@ NOW = 1_767_225_600.0
 EVE, ADMIN = ReviewedUser("eve"), ReviewedUser("root", ("system:masters",))
 
 
-class House:
+class PageRig:
     """An engine with pods of two namespaces, and the reviews of an API server."""
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ async def test_each_sees_what_the_api_server_says():
 
     Another namespace is not visible.
     """
-    house = House()
-    own = await seen(await house.page.show(EVE, ""))
-    everything = await seen(await house.page.show(ADMIN, ""))
+    rig = PageRig()
+    own = await seen(await rig.page.show(EVE, ""))
+    everything = await seen(await rig.page.show(ADMIN, ""))
 
     assert "fits-a" in own
     assert '"node":"n1"' in own
@@ -89,28 +89,28 @@ async def test_users_of_the_same_rights_share_a_picture():
     """The picture is drawn once, again when it is old, and dropped when it was not requested for
     long.
     """
-    house = House()
-    one = await house.page.show(EVE, "")
-    assert one.feed is (await house.page.show(ReviewedUser("adam"), "")).feed
-    assert one.feed is not (await house.page.show(ADMIN, "")).feed
+    rig = PageRig()
+    one = await rig.page.show(EVE, "")
+    assert one.feed is (await rig.page.show(ReviewedUser("adam"), "")).feed
+    assert one.feed is not (await rig.page.show(ADMIN, "")).feed
     late = pod("late", namespace="a", spec={"schedulerName": "trellis"})
-    house.handle("Pod", read_pod(late))
-    assert "late" not in await seen(await house.page.show(EVE, ""))
-    house.clock.advance(60.0)
-    assert "late" in await seen(await house.page.show(EVE, ""))
+    rig.handle("Pod", read_pod(late))
+    assert "late" not in await seen(await rig.page.show(EVE, ""))
+    rig.clock.advance(60.0)
+    assert "late" in await seen(await rig.page.show(EVE, ""))
 
 
 @pytest.mark.looptime
 async def test_lost_rights_end_the_stream():
     """The stream ends within half a minute; with unchanged rights it continues."""
-    house = House()
-    shown = await house.page.show(EVE, "")
+    rig = PageRig()
+    shown = await rig.page.show(EVE, "")
     assert shown.expires is not None
     ending = asyncio.ensure_future(shown.expires())
     await asyncio.sleep(100)
     assert not ending.done()
-    house.allowed.clear()
-    house.clock.advance(module.RIGHTS_S)
+    rig.allowed.clear()
+    rig.clock.advance(module.RIGHTS_S)
     await asyncio.sleep(module.RIGHTS_S)
     await asyncio.sleep(0)
     assert ending.done()
@@ -118,28 +118,28 @@ async def test_lost_rights_end_the_stream():
 
 async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
     """Requests above it are rejected with a reason; unused views are dropped."""
-    house = House()
+    rig = PageRig()
     monkeypatch.setattr(module, "MOST_VIEWS", 1)
-    shown = await house.page.show(EVE, "")
+    shown = await rig.page.show(EVE, "")
     with shown.feed.reader(), pytest.raises(MissingError, match="too many users"):
-        await house.page.show(ADMIN, "")
-    await house.page.show(ADMIN, "")
+        await rig.page.show(ADMIN, "")
+    await rig.page.show(ADMIN, "")
     monkeypatch.setattr(answering, "MOST_WAITING", 0)
     with pytest.raises(MissingError, match="too many questions"):
-        await house.helper.ask(Question("plan"), Snapshot())
+        await rig.helper.ask(Question("plan"), Snapshot())
 
 
 async def test_a_process_of_its_own_answers():
     """The process returns the plan, one pod, and the reason for an invalid request."""
-    house = House()
-    shown = await house.page.show(EVE, "")
+    rig = PageRig()
+    shown = await rig.page.show(EVE, "")
     plan = await shown.answers.plan(None)
     assert isinstance(plan, bytes)
     assert b'"huge-a"' in plan
     assert b"huge-b" not in plan
     assert plan is await shown.answers.plan(None), "kept until there is a new picture"
-    assert house.page.helper.spent_s() > 0, "what was handed over counts as drawing does"
-    assert house.page.helper.spent_s() == 0
+    assert rig.page.helper.spent_s() > 0, "what was handed over counts as drawing does"
+    assert rig.page.helper.spent_s() == 0
     explained = await shown.answers.explain("a/huge-a", None)
     assert isinstance(explained, bytes)
     assert b"no nodes available" in explained
@@ -147,7 +147,7 @@ async def test_a_process_of_its_own_answers():
         await shown.answers.explain("b/huge-b", None)
     with pytest.raises(Exception, match="no decisions are kept of that time"):
         await shown.answers.snapshot(NOW - 10)
-    await house.helper.close()
+    await rig.helper.close()
 
 
 @pytest.mark.looptime
@@ -156,20 +156,20 @@ async def test_an_idle_daemon_draws_more_often_than_one_at_work(monkeypatch):
 
     A minute at most.
     """
-    house = House()
+    rig = PageRig()
     used = [0.0]
     monkeypatch.setattr(module, "process_s", lambda: used[0])
 
     async def rested(took_s: float, *, busy: bool, share: float, bindings: int = 0) -> float:
         """Return how long it waits while the process gets `share` of the processor."""
-        monkeypatch.setattr(house.engine, "has_work", lambda: busy)
-        monkeypatch.setattr(house.engine.view, "bindings", lambda: BindingsView(bindings, 0, 0))
+        monkeypatch.setattr(rig.engine, "has_work", lambda: busy)
+        monkeypatch.setattr(rig.engine.view, "bindings", lambda: BindingsView(bindings, 0, 0))
         loop = asyncio.get_running_loop()
-        began, used_then, then = loop.time(), used[0], house.clock.now()
-        resting = asyncio.ensure_future(house.page._rest(took_s))
+        began, used_then, then = loop.time(), used[0], rig.clock.now()
+        resting = asyncio.ensure_future(rig.page._rest(took_s))
         while not resting.done():
             await asyncio.sleep(0.5)
-            house.clock.set(then + loop.time() - began)
+            rig.clock.set(then + loop.time() - began)
             used[0] = used_then + share * (loop.time() - began)
         return loop.time() - began
 
@@ -186,9 +186,9 @@ async def test_a_view_is_redrawn_for_its_readers_and_dropped_when_unused(monkeyp
     """A view without readers is kept for two minutes after its last request, and one with readers
     until they leave.
     """
-    house, drawn = House(), []
-    shown, unused = await house.page.show(EVE, ""), await house.page.show(ADMIN, "")
-    views = dict(house.page._views)
+    rig, drawn = PageRig(), []
+    shown, unused = await rig.page.show(EVE, ""), await rig.page.show(ADMIN, "")
+    views = dict(rig.page._views)
     for seen_by, view in views.items():
 
         async def draw(seen_by=seen_by) -> float:
@@ -199,22 +199,22 @@ async def test_a_view_is_redrawn_for_its_readers_and_dropped_when_unused(monkeyp
 
     async def rest(_took_s: float) -> None:
         await asyncio.sleep(1)
-        house.clock.advance(60.0)
+        rig.clock.advance(60.0)
 
-    monkeypatch.setattr(house.page, "_rest", rest)
-    task = asyncio.ensure_future(house.page.run())
+    monkeypatch.setattr(rig.page, "_rest", rest)
+    task = asyncio.ensure_future(rig.page.run())
     read, idle = [
         next(key for key, view in views.items() if view.feed is one.feed) for one in (shown, unused)
     ]
     with shown.feed.reader():
         await asyncio.sleep(2.5)
         assert [read] * 2 == drawn
-        assert {read, idle} == house.page._views.keys(), "not idle for more than two minutes"
+        assert {read, idle} == rig.page._views.keys(), "not idle for more than two minutes"
         await asyncio.sleep(1)
-        assert {read} == house.page._views.keys()
+        assert {read} == rig.page._views.keys()
     await asyncio.sleep(2)
-    assert {read} == house.page._views.keys()
+    assert {read} == rig.page._views.keys()
     await asyncio.sleep(1)
-    assert {} == house.page._views
+    assert {} == rig.page._views
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -82,8 +82,8 @@ def test_times_of_a_config_map_group_are_those_of_its_own_pods(is_described_anew
     bodies = written(floor.step(), "/configmaps/again")
 
     values = {step["path"]: step["value"] for body in bodies for step in body if "value" in step}
-    begun = parse_rfc3339(values["/data/schedBeginTime"])
-    assert parse_rfc3339(second.metadata.creation_timestamp) == begun
+    started = parse_rfc3339(values["/data/schedBeginTime"])
+    assert parse_rfc3339(second.metadata.creation_timestamp) == started
     assert ("two" if is_described_anew else "one") == values["/metadata/uid"]
 
 

@@ -56,7 +56,7 @@ class TestBadObjects:
         assert ["good"] == [effect.name for effect in effects if isinstance(effect, Bind)]
 
 
-class TestStrangers:
+class TestForeignPods:
     """Pods of other schedulers, and pods before their handover."""
 
     def test_a_pod_of_another_scheduler_is_not_queued(self):

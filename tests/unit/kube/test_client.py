@@ -270,11 +270,11 @@ async def test_a_rate_limit_spaces_requests():
     """With `qps` 10 and `burst` 5: five at once, then one every tenth of a second."""
     clock = LoopClock()
     limit = RateLimit(clock, 10, 5)
-    begun = clock.now()
+    started = clock.now()
     times = []
     for _ in range(15):
         await limit.wait()
-        times.append(round(clock.now() - begun, 2))
+        times.append(round(clock.now() - started, 2))
 
     assert [0.0] * 5 + [round(0.1 * n, 2) for n in range(1, 11)] == times
 

@@ -184,9 +184,9 @@ async def test_what_certainly_did_not_happen_is_sent_again(accident: Accident):
     async with running() as run:
         uid = run.pod("a")
         run.accidents(accident, accident, on="binding")
-        begun = run.api.clock.now()
+        started = run.api.clock.now()
         await run.carry_out(Bind(1, "default", "a", uid, "n1"), time_s=10)
-        waited = run.api.seen[0].at - begun
+        waited = run.api.seen[0].at - started
 
     assert {1: 201} == run.codes()
     assert waited >= 2 * (accident.response.retry_after_s or 0.025)
@@ -315,9 +315,9 @@ async def test_a_full_queue_asks_to_wait():
         run.accidents(*[Accident(Response(200), delay_s=1.0)] * 10, on="binding")
         for number in range(5):
             run.executor.submit([Bind(number, "default", "x", "u", "n1")])
-        begun = run.api.clock.now()
+        started = run.api.clock.now()
         await asyncio.wait_for(run.executor.wait_capacity(), 60)
-        waited = run.api.clock.now() - begun
+        waited = run.api.clock.now() - started
         await asyncio.sleep(10)
 
     assert 1 <= waited <= 4
@@ -635,11 +635,11 @@ async def test_draining_ends_at_its_deadline():
     async with running() as run:
         run.accidents(*[Accident(LOST)] * 1000, on="GET")
         run.executor.submit([Look(1, "default", "a")])
-        begun = run.api.clock.now()
+        started = run.api.clock.now()
         left = await run.executor.drain(20)
 
     assert 1 == left
-    assert 19.9 <= run.api.clock.now() - begun <= 21
+    assert 19.9 <= run.api.clock.now() - started <= 21
 
 
 @pytest.mark.allow_blocking("the log of the fault reads source lines")

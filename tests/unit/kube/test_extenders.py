@@ -316,10 +316,10 @@ async def test_what_takes_how_long_is_measured():
     """The histogram has extender, verb and result; scoring in progress counts as in
     kube-scheduler.
     """
-    release, begun = asyncio.Event(), asyncio.Event()
+    release, started = asyncio.Event(), asyncio.Event()
 
     async def slow(verb: str, _body: Json) -> Any:
-        begun.set()
+        started.set()
         await release.wait()
         return []
 
@@ -329,7 +329,7 @@ async def test_what_takes_how_long_is_measured():
         extenders = Extenders([wanted], Fence(ManualClock(), inf), meters)
         feed(extenders, "Pod", whole_pod("p"))
         task = asyncio.create_task(ask(extenders, "prioritize", "n1"))
-        await begun.wait()
+        await started.wait()
         under_way = {s.labels: s.value for s in meters.goroutines.samples()}
         release.set()
         await task

@@ -385,9 +385,9 @@ async def test_a_lease_is_taken_kept_and_given_back(cluster: SimulatedCluster):
         await wait_until(lambda: candidates[0].election.is_leader)
         async with at_work(candidates[1].election.run()):
             path = f"/apis/coordination.k8s.io/v1/namespaces/{cluster.ns}/leases/it"
-            begun = await cluster.ask("GET", path)
-            renewed = begun
-            while renewed["spec"]["renewTime"] == begun["spec"]["renewTime"]:
+            started = await cluster.ask("GET", path)
+            renewed = started
+            while renewed["spec"]["renewTime"] == started["spec"]["renewTime"]:
                 renewed = await cluster.ask("GET", path)
             assert not candidates[1].election.is_leader
             candidates[0].election.leave()
@@ -398,7 +398,7 @@ async def test_a_lease_is_taken_kept_and_given_back(cluster: SimulatedCluster):
 
     assert first.exception() is None
     assert ("candidate-0", "candidate-1") == (
-        begun["spec"]["holderIdentity"],
+        started["spec"]["holderIdentity"],
         taken["spec"]["holderIdentity"],
     )
     assert 1 == taken["spec"]["leaseTransitions"]
@@ -411,11 +411,11 @@ async def test_a_user_without_the_right_gets_the_reason(
 ):
     """A wrong token is 401, a user without rights 403: values both, with the server's message."""
     config = await asyncio.to_thread(_kubeconfig_of, cluster, target, tmp_path, "no-such-token")
-    stranger = await ApiClient.connect(str(config), clock=RealClock(), meters=Meters())
-    refused = await stranger.request("GET", "/api/v1/pods")
-    async with stranger.stream("/api/v1/pods?watch=1", silence_s=5) as watch:
+    foreign = await ApiClient.connect(str(config), clock=RealClock(), meters=Meters())
+    refused = await foreign.request("GET", "/api/v1/pods")
+    async with foreign.stream("/api/v1/pods?watch=1", silence_s=5) as watch:
         refused_watch = watch.head
-    await stranger.close()
+    await foreign.close()
     assert [(401, "Unauthorized")] * 2 == [(r.code, r.reason) for r in (refused, refused_watch)]
 
     if isinstance(target, RealCluster):

@@ -207,12 +207,12 @@ async def test_a_busy_server_is_given_the_time_it_asks_for():
     run = Run()
     busy = [Accident(Response(429, reason="TooManyRequests", retry_after_s=20.0))]
     run.api.accident = lambda _, __: busy.pop() if busy else None
-    begun = run.api.clock.now()
+    started = run.api.clock.now()
 
     async with run.running():
         await asyncio.sleep(30)
 
-    assert 20 <= run.api.seen[0].at - begun <= 21.5
+    assert 20 <= run.api.seen[0].at - started <= 21.5
     assert ["listed"] == run.received()
 
 

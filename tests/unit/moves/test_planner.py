@@ -29,7 +29,7 @@ from tests.unit.moves.clusters import (
 MOST = 50_000  # plans that one enumeration evaluates
 
 
-def judge(seed: int, most_pods: int) -> Verdict | None:
+def enumerate_and_compare(seed: int, most_pods: int) -> Verdict | None:
     """Compare one random cluster; return the verdict, None if the enumeration is too large."""
     problem = expanded(random_problem(seed, most_pods))
     answer = plan(problem, SearchLimits(60))
@@ -61,7 +61,7 @@ def compare(problem: Problem, answer: Answer) -> None:
 @pytest.mark.parametrize("part", range(4))
 def test_small_clusters_equal_enumeration(part):
     """Feasible exactly if enumeration finds a plan, and at the same cost."""
-    seen = {judge(seed, 6) for seed in range(10 * part, 10 * part + 10)}
+    seen = {enumerate_and_compare(seed, 6) for seed in range(10 * part, 10 * part + 10)}
     assert len(seen) > 1
 
 
@@ -70,7 +70,7 @@ def test_small_clusters_equal_enumeration(part):
 @pytest.mark.parametrize("part", range(10))
 def test_a_thousand_clusters_equal_enumeration(part):
     """The same for 1,000 clusters of up to 14 pods; few are too large to enumerate."""
-    seen = [judge(seed, 14) for seed in range(1000 + 100 * part, 1100 + 100 * part)]
+    seen = [enumerate_and_compare(seed, 14) for seed in range(1000 + 100 * part, 1100 + 100 * part)]
     assert seen.count(None) <= 25
     assert Verdict.PLANNED in seen
 

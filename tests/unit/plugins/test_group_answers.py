@@ -13,7 +13,7 @@ from tests.unit.plugins.groupobjects import group, member
 NAMES = ("part", "full", "lost", "none")
 
 
-def test_only_groups_that_are_bound_in_part_and_were_never_whole_are_begun():
+def test_partially_bound_groups_were_never_complete():
     """Groups without bound members, complete ones, and ones that lost a member are not."""
     was_whole = member("lost-0", "lost", on="n")
     was_whole["metadata"]["labels"]["sakkara.member.status"] = "Bound"

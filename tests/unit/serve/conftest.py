@@ -59,7 +59,7 @@ class Reviewer:
 
 
 @dataclass
-class House:
+class ServerRig:
     """The settings that a test may change before or while the server runs."""
 
     clock: ManualClock
@@ -123,7 +123,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture
-def house(authority: Authority) -> House:
+def rig(authority: Authority) -> ServerRig:
     clock, meters = ManualClock(NOW), Meters()
     verbosity: list[int] = []
     reviewer = Reviewer(
@@ -147,7 +147,7 @@ def house(authority: Authority) -> House:
         attempts=lambda limit: {"limit": limit},
     )
     files = authority.serving("serving")
-    return House(clock, meters, HealthChecks(), reviewer, sources, authority, files, verbosity)
+    return ServerRig(clock, meters, HealthChecks(), reviewer, sources, authority, files, verbosity)
 
 
 @pytest.fixture(autouse=True)

@@ -13,14 +13,14 @@ from scheduler.base.errors import ApiError
 from scheduler.base.meters import Meters
 from scheduler.serve.access import CACHE_SIZE, TTL_S, AccessRequest, RequestAuthorizer
 from scheduler.serve.rules import IN_FLIGHT
-from tests.unit.serve.conftest import PAGES, House
+from tests.unit.serve.conftest import PAGES, ServerRig
 
 HEALTH = ("/healthz", "/livez", "/readyz")
 
 
-async def test_strangers_get_403_everywhere_but_health(house: House):
+async def test_unprivileged_users_get_403_except_for_health(rig: ServerRig):
     """Without credentials the user is system:anonymous, also for paths that do not exist."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         for path in PAGES:
             status, headers, text = await visitor.get(path)
 
@@ -35,38 +35,38 @@ async def test_strangers_get_403_everywhere_but_health(house: House):
                 "reason": "Forbidden",
                 "code": 403,
             }
-    asked = house.reviewer.asked[0]
-    assert set(house.reviewer.kinds()) == {"SubjectAccessReview"}
+    asked = rig.reviewer.asked[0]
+    assert set(rig.reviewer.kinds()) == {"SubjectAccessReview"}
     assert asked["spec"]["groups"] == ["system:unauthenticated"]
 
 
-async def test_strangers_may_what_the_cluster_grants_them(house: House):
+async def test_unprivileged_users_may_what_the_cluster_grants(rig: ServerRig):
     """A cluster that opens /metrics to anonymous users is obeyed."""
-    house.reviewer.allowed.add(("system:anonymous", "get", "/metrics"))
-    async with house.serving() as visitor:
+    rig.reviewer.allowed.add(("system:anonymous", "get", "/metrics"))
+    async with rig.serving() as visitor:
         await visitor.page("/metrics")
 
 
-async def test_unknown_token_is_401(house: House):
+async def test_unknown_token_is_401(rig: ServerRig):
     """A token unknown to the API server is refused with 401, and reviewed once."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         visitor.token = "stolen"
         for _ in range(3):
             status, _, text = await visitor.get("/metrics")
 
             assert 401 == status
             assert "Unauthorized" == json.loads(text)["reason"]
-    assert ["TokenReview"] == house.reviewer.kinds()
+    assert ["TokenReview"] == rig.reviewer.kinds()
 
 
-async def test_reviews_have_the_form_of_the_api(house: House):
+async def test_reviews_have_the_form_of_the_api(rig: ServerRig):
     """Both reviews have the fields of authentication.k8s.io and authorization.k8s.io."""
-    house.reviewer.users["good"]["extra"] = {"scopes": ["a", "b"]}
-    async with house.serving() as visitor:
+    rig.reviewer.users["good"]["extra"] = {"scopes": ["a", "b"]}
+    async with rig.serving() as visitor:
         visitor.token = "good"
         await visitor.page("/metrics?x=1")
 
-    assert house.reviewer.asked == [
+    assert rig.reviewer.asked == [
         {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",
@@ -88,34 +88,34 @@ async def test_reviews_have_the_form_of_the_api(house: House):
     ]
 
 
-async def test_answers_are_kept_for_ten_seconds(house: House):
+async def test_answers_are_kept_for_ten_seconds(rig: ServerRig):
     """Within the time no review is sent again; after it a revoked right is noticed."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         visitor.token = "good"
         await visitor.page("/metrics")
-        house.clock.advance(TTL_S - 0.1)
-        house.reviewer.allowed.clear()
+        rig.clock.advance(TTL_S - 0.1)
+        rig.reviewer.allowed.clear()
         await visitor.page("/metrics")
-        assert 2 == len(house.reviewer.asked)
+        assert 2 == len(rig.reviewer.asked)
 
-        house.clock.advance(0.2)
+        rig.clock.advance(0.2)
         assert 403 == (await visitor.get("/metrics"))[0]
-        house.clock.advance(TTL_S)
-        house.reviewer.users.clear()
+        rig.clock.advance(TTL_S)
+        rig.reviewer.users.clear()
         assert 401 == (await visitor.get("/metrics"))[0]
 
 
-async def test_rights_are_per_verb_and_path(house: House):
+async def test_rights_are_per_verb_and_path(rig: ServerRig):
     """A user who may get a page may not put to it, and sees no other page."""
-    house.reviewer.allowed = {("eve", "get", "/metrics"), ("eve", "get", "/debug/flags/v")}
-    async with house.serving() as visitor:
+    rig.reviewer.allowed = {("eve", "get", "/metrics"), ("eve", "get", "/debug/flags/v")}
+    async with rig.serving() as visitor:
         visitor.token = "good"
         await visitor.page("/metrics")
 
         assert 403 == (await visitor.get("/metrics/slis"))[0]
         assert 403 == (await visitor.get("/debug/flags/v", method="PUT", data="4"))[0]
         assert 405 == (await visitor.get("/debug/flags/v"))[0]
-    assert [] == house.verbosity
+    assert [] == rig.verbosity
 
 
 @pytest.mark.parametrize(
@@ -131,34 +131,34 @@ async def test_rights_are_per_verb_and_path(house: House):
         ("Bearer \xe4", 401),
     ],
 )
-async def test_forms_of_the_header(house: House, authorization: str, expected: int):
+async def test_forms_of_the_header(rig: ServerRig, authorization: str, expected: int):
     """Only `Bearer <token>` is a credential; any other form counts as none."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         headers = {"Authorization": authorization}
 
         assert expected == (await visitor.get("/metrics", headers=headers))[0]
 
 
-async def test_a_failed_review_denies_access_and_is_not_cached(house: House, logged: Any):
+async def test_a_failed_review_denies_access_and_is_not_cached(rig: ServerRig, logged: Any):
     """A fault of the API server is 401 or 500; the next request is reviewed again; no token is
     logged.
     """
-    house.reviewer.fault = RuntimeError('POST {"spec": {"token": "good"}} failed')
-    async with house.serving() as visitor:
+    rig.reviewer.fault = RuntimeError('POST {"spec": {"token": "good"}} failed')
+    async with rig.serving() as visitor:
         visitor.token = "good"
         assert 401 == (await visitor.get("/metrics"))[0]
-        house.reviewer.fault = None
+        rig.reviewer.fault = None
         await visitor.page("/metrics")
 
-        house.reviewer.fault = RuntimeError("down")
+        rig.reviewer.fault = RuntimeError("down")
         status, _, text = await visitor.get("/metrics/slis")
         assert 500 == status
         assert "down" not in text
-        house.reviewer.fault = None
+        rig.reviewer.fault = None
         await visitor.page("/metrics/slis")
     assert "good" not in str(logged)
-    assert 1 == house.meters.access_reviews.labels("TokenReview", "error").value
-    assert 1 == house.meters.access_reviews.labels("SubjectAccessReview", "error").value
+    assert 1 == rig.meters.access_reviews.labels("TokenReview", "error").value
+    assert 1 == rig.meters.access_reviews.labels("SubjectAccessReview", "error").value
 
 
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ async def test_a_failed_review_denies_access_and_is_not_cached(house: House, log
         {"authenticated": True, "user": {"username": 7}},
     ],
 )
-async def test_odd_answers_are_no_proof(house: House, status: object):
+async def test_odd_answers_are_no_proof(rig: ServerRig, status: object):
     """Only a response of the right form with a name grants access."""
 
     async def review(body: dict[str, Any]) -> dict[str, Any]:
@@ -181,66 +181,66 @@ async def test_odd_answers_are_no_proof(house: House, status: object):
             return {"status": status}
         return {"status": {"allowed": True}}
 
-    house.reviewer = review  # type: ignore[assignment]
-    async with house.serving() as visitor:
+    rig.reviewer = review  # type: ignore[assignment]
+    async with rig.serving() as visitor:
         visitor.token = "good"
 
         assert 401 == (await visitor.get("/metrics"))[0]
 
 
-async def test_client_certificate_names_user_and_groups(house: House):
+async def test_client_certificate_names_user_and_groups(rig: ServerRig):
     """A certificate of the accepted authority is enough; its organisations are the groups."""
-    house.reviewer.allowed.add(("ann", "get", "/metrics"))
-    files = house.authority.user("ann", "dev", "ops")
-    house.files = house.files._replace(client_ca=str(house.authority.file))
-    async with house.serving() as visitor:
+    rig.reviewer.allowed.add(("ann", "get", "/metrics"))
+    files = rig.authority.user("ann", "dev", "ops")
+    rig.files = rig.files._replace(client_ca=str(rig.authority.file))
+    async with rig.serving() as visitor:
         assert 403 == (await visitor.get("/metrics"))[0]
 
-        context = house.authority.trust()
+        context = rig.authority.trust()
         context.load_cert_chain(files.certificate, files.key)
         async with (
             ClientSession(connector=TCPConnector(ssl=context)) as session,
             session.get(visitor.url + "/metrics") as answer,
         ):
             assert 200 == answer.status
-    spec = house.reviewer.asked[-1]["spec"]
+    spec = rig.reviewer.asked[-1]["spec"]
     assert spec["user"] == "ann"
     assert sorted(spec["groups"]) == ["dev", "ops", "system:authenticated"]
 
 
-async def test_masters_need_no_review(house: House):
+async def test_masters_need_no_review(rig: ServerRig):
     """system:masters has all rights, as in kube-scheduler, also while the API server is down."""
-    house.reviewer.users["root"] = {"username": "root", "groups": ["system:masters"]}
-    async with house.serving() as visitor:
+    rig.reviewer.users["root"] = {"username": "root", "groups": ["system:masters"]}
+    async with rig.serving() as visitor:
         visitor.token = "root"
         await visitor.page("/metrics")
-    assert ["TokenReview"] == house.reviewer.kinds()
+    assert ["TokenReview"] == rig.reviewer.kinds()
 
 
-async def test_tokens_of_strangers_do_not_fill_the_memory(house: House):
+async def test_tokens_of_strangers_do_not_fill_the_memory(rig: ServerRig):
     """The number of answers kept is bounded."""
     from scheduler.serve.access import AccessRequest, RequestAuthorizer
 
-    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
+    access = RequestAuthorizer(rig.reviewer, rig.clock, rig.meters)
     for number in range(CACHE_SIZE + 50):
         await access.check(AccessRequest("get", "/metrics", f"Bearer {number}"))
 
     assert CACHE_SIZE == len(access._users._entries)
 
 
-async def test_flood_is_refused_while_health_answers(house: House):
+async def test_flood_is_refused_while_health_answers(rig: ServerRig):
     """Requests beyond the limit get 429 at once; probes are served all the time."""
-    house.reviewer.gate = asyncio.Event()
-    async with house.serving() as visitor:
+    rig.reviewer.gate = asyncio.Event()
+    async with rig.serving() as visitor:
         visitor.token = "good"
         async with asyncio.TaskGroup() as group:
             waiting = [group.create_task(visitor.get("/metrics")) for _ in range(IN_FLIGHT)]
             async with asyncio.timeout(60):
-                while len(house.reviewer.asked) < IN_FLIGHT:
+                while len(rig.reviewer.asked) < IN_FLIGHT:
                     await visitor.page("/healthz")
             status, headers, _ = await visitor.get("/metrics")
             assert (429, "1") == (status, headers["Retry-After"])
-            house.reviewer.gate.set()
+            rig.reviewer.gate.set()
         assert {200} == {task.result()[0] for task in waiting}
         await visitor.page("/metrics")
 

@@ -14,7 +14,7 @@ from scheduler.serve import Address, RequestAuthorizer, Server
 from scheduler.serve.access import ReviewedUser
 from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, PageView
-from tests.unit.serve.conftest import PAGES, House
+from tests.unit.serve.conftest import PAGES, ServerRig
 
 OPEN = {"/healthz", "/livez", "/readyz"}
 PIECES = [
@@ -34,42 +34,42 @@ HEADERS = [
 ]  # fmt: skip
 
 
-def server(house: House, address: Address) -> Server:
-    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
-    return Server(house.sources, house.health, access, house.certificate(), address)
+def server(rig: ServerRig, address: Address) -> Server:
+    access = RequestAuthorizer(rig.reviewer, rig.clock, rig.meters)
+    return Server(rig.sources, rig.health, access, rig.certificate(), address)
 
 
-async def test_port_0_is_off(house: House):
+async def test_port_0_is_off(rig: ServerRig):
     """With port 0 no socket listens, and a stop succeeds."""
-    off = server(house, Address("127.0.0.1", 0))
+    off = server(rig, Address("127.0.0.1", 0))
     await off.start()
     await off.stop()
 
-    assert 0 == house.meters.certificate_expiry.value
+    assert 0 == rig.meters.certificate_expiry.value
 
 
-async def test_taken_port_is_an_input_error_with_the_address(house: House):
+async def test_taken_port_is_an_input_error_with_the_address(rig: ServerRig):
     """The error names the address that cannot be used; a second stop has no effect."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused = server(house, Address("127.0.0.1", port))
+        refused = server(rig, Address("127.0.0.1", port))
         with pytest.raises(InputError, match=f"127.0.0.1:{port}: cannot listen"):
             await refused.start()
         await refused.stop()
         await refused.stop()
 
 
-async def test_plain_http_is_not_spoken(house: House):
+async def test_plain_http_is_not_spoken(rig: ServerRig):
     """A request without TLS gets no page."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         with pytest.raises(Exception, match=r"disconnect|reset|Disconnected|expected"):
             await visitor.session.get(visitor.url.replace("https", "http") + "/healthz")
 
 
-async def test_head_and_other_methods(house: House):
+async def test_head_and_other_methods(rig: ServerRig):
     """HEAD is GET without a body; methods without a page are 405 with the allowed ones."""
-    house.reviewer.allowed |= {("eve", "head", "/flagz"), ("eve", "delete", "/flagz")}
-    async with house.serving() as visitor:
+    rig.reviewer.allowed |= {("eve", "head", "/flagz"), ("eve", "delete", "/flagz")}
+    async with rig.serving() as visitor:
         assert (200, "") == (await visitor.get("/healthz", method="HEAD"))[::2]
         visitor.token = "good"
         assert (200, "") == (await visitor.get("/flagz", method="HEAD"))[::2]
@@ -77,9 +77,9 @@ async def test_head_and_other_methods(house: House):
         assert (405, "GET,HEAD") == (status, headers["Allow"])
 
 
-async def test_headers_say_little(house: House):
+async def test_headers_say_little(rig: ServerRig):
     """No response names the server's software or may be cached."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         for path in ("/healthz", "/metrics", "/nowhere"):
             _, headers, _ = await visitor.get(path)
 
@@ -87,16 +87,16 @@ async def test_headers_say_little(house: House):
             assert "no-cache, private" == headers["Cache-Control"]
 
 
-async def test_requests_are_counted_by_route(house: House):
+async def test_requests_are_counted_by_route(rig: ServerRig):
     """Labels are routes, not paths: unknown clients cannot make new ones."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         await visitor.get("/healthz")
         await visitor.get("/any/thing")
         await visitor.get("/some/thing")
         visitor.token = "good"
         await visitor.get("/debug/decisions/default/a")
 
-    samples = {s.labels: s.value for s in house.meters.endpoint_requests.samples()}
+    samples = {s.labels: s.value for s in rig.meters.endpoint_requests.samples()}
     assert samples == {
         ("/healthz", "200"): 1,
         ("other", "403"): 2,
@@ -104,15 +104,15 @@ async def test_requests_are_counted_by_route(house: House):
     }
 
 
-async def test_odd_requests_open_nothing(house: House):
+async def test_odd_requests_open_nothing(rig: ServerRig):
     """For any path, method and headers of an unknown client, only the three pages respond
     with 200.
     """
     source = random.Random(20)
     seen = set()
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         host, port = visitor.url.removeprefix("https://").split(":")
-        context = house.authority.trust()
+        context = rig.authority.trust()
         for _ in range(150):
             request = odd_request(source)
             answer = await raw(host, int(port), context, request)
@@ -153,7 +153,7 @@ async def raw(host: str, port: int, context: ssl.SSLContext, request: bytes) -> 
     return bytes(answer)
 
 
-async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
+async def test_the_page_asks_who_and_shows_what_that_user_sees(rig: ServerRig):
     """Files are open; queries pass the access check, and carry the user of that check."""
     users: list[tuple[str, str]] = []
 
@@ -165,8 +165,8 @@ async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
         answers = Answers(answer, None, None, answer, answer, None)  # type: ignore[arg-type]
         return PageView(PageFeed({"pods": {}}), answers)
 
-    house.reviewer.allowed |= {("eve", "get", "/ui/api/plan"), ("eve", "get", "/ui/api/snapshot")}
-    async with house.serving(page=show) as visitor:
+    rig.reviewer.allowed |= {("eve", "get", "/ui/api/plan"), ("eve", "get", "/ui/api/snapshot")}
+    async with rig.serving(page=show) as visitor:
         status, headers, _ = await visitor.get("/ui", allow_redirects=False)
         assert (308, "ui/") == (status, headers["Location"])
         for file in ("", "app.js", "style.css"):
@@ -185,6 +185,6 @@ async def test_the_page_asks_who_and_shows_what_that_user_sees(house: House):
         for at in ("", "x", "-1", "nan", "1e99"):
             status, _, text = await visitor.get(f"/ui/api/snapshot?at={at}")
             assert (422, True) == (status, "at:" in text), text
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         visitor.token = "good"
         assert 404 == (await visitor.get("/ui/app.js"))[0]

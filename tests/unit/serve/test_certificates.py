@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from scheduler.base.errors import InputError
 from scheduler.serve import Files, app
 from scheduler.serve.certificates import SELF_SIGNED_DAYS, self_signed
-from tests.unit.serve.conftest import NOW, House, Visitor
+from tests.unit.serve.conftest import NOW, ServerRig, Visitor
 
 
 async def shown(visitor: Visitor) -> x509.Certificate:
@@ -38,43 +38,43 @@ def put(files: Files, source: Files) -> None:
 
 
 @pytest.fixture
-def own_files(house: House, tmp_path: Path) -> Files:
+def own_files(rig: ServerRig, tmp_path: Path) -> Files:
     """The house's pair of files, of its own for this test."""
-    house.files = Files(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
-    put(house.files, house.authority.serving("first"))
-    return house.files
+    rig.files = Files(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
+    put(rig.files, rig.authority.serving("first"))
+    return rig.files
 
 
-async def test_changed_files_are_shown_to_new_connections(house: House, own_files: Files):
+async def test_changed_files_are_shown_to_new_connections(rig: ServerRig, own_files: Files):
     """After a refresh new connections get the new certificate; open ones continue."""
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         assert "ok" == await visitor.page("/healthz")  # stays connected
         assert "first" == name_of(await shown(visitor))
         assert not await visitor.certificate.refresh()
 
-        await asyncio.to_thread(put, own_files, house.authority.serving("second"))
+        await asyncio.to_thread(put, own_files, rig.authority.serving("second"))
         assert await visitor.certificate.refresh()
 
         assert "second" == name_of(await shown(visitor))
         assert "ok" == await visitor.page("/healthz")
-    assert 1 == house.meters.certificate_reloads.labels("success").value
+    assert 1 == rig.meters.certificate_reloads.labels("success").value
 
 
 async def test_files_are_looked_at_by_themselves(
-    house: House, own_files: Files, monkeypatch: pytest.MonkeyPatch
+    rig: ServerRig, own_files: Files, monkeypatch: pytest.MonkeyPatch
 ):
     """A running server finds changed files without a call."""
     monkeypatch.setattr(app, "CERTIFICATE_INTERVAL_S", 0.01)
-    async with house.serving() as visitor, asyncio.timeout(60):
-        await asyncio.to_thread(put, own_files, house.authority.serving("second"))
+    async with rig.serving() as visitor, asyncio.timeout(60):
+        await asyncio.to_thread(put, own_files, rig.authority.serving("second"))
         while "second" != name_of(await shown(visitor)):
             pass
 
 
 @pytest.mark.parametrize("damage", ["key", "half", "empty", "gone", "encrypted"])
-async def test_damaged_files_leave_the_last_good_one(house: House, own_files: Files, damage: str):
+async def test_damaged_files_leave_the_last_good_one(rig: ServerRig, own_files: Files, damage: str):
     """A pair that does not match or cannot be read changes nothing, is counted, and recovers."""
-    other = house.authority.serving("second")
+    other = rig.authority.serving("second")
 
     def spoil() -> None:
         certificate, key = Path(own_files.certificate), Path(own_files.key)
@@ -89,11 +89,11 @@ async def test_damaged_files_leave_the_last_good_one(house: House, own_files: Fi
         else:
             key.write_bytes(encrypted(key.read_bytes()))
 
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         await asyncio.to_thread(spoil)
         assert not await visitor.certificate.refresh()
         assert "first" == name_of(await shown(visitor))
-        assert 1 == house.meters.certificate_reloads.labels("error").value
+        assert 1 == rig.meters.certificate_reloads.labels("error").value
 
         await asyncio.to_thread(put, own_files, other)
         assert await visitor.certificate.refresh()
@@ -108,34 +108,34 @@ def encrypted(key: bytes) -> bytes:
     )
 
 
-async def test_without_files_one_is_made_and_renewed(house: House):
+async def test_without_files_one_is_made_and_renewed(rig: ServerRig):
     """A certificate made in memory names the hosts, lasts a year and is renewed before its end."""
-    house.files = Files()
-    async with house.serving() as visitor:
+    rig.files = Files()
+    async with rig.serving() as visitor:
         first = await shown(visitor)
         names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert ["localhost"] == names.get_values_for_type(x509.DNSName)
         assert ["127.0.0.1"] == [str(ip) for ip in names.get_values_for_type(x509.IPAddress)]
         ends = NOW + SELF_SIGNED_DAYS * 86400
         assert ends == first.not_valid_after_utc.timestamp()
-        assert ends == house.meters.certificate_expiry.value
+        assert ends == rig.meters.certificate_expiry.value
 
-        house.clock.advance((SELF_SIGNED_DAYS - 31) * 86400)
+        rig.clock.advance((SELF_SIGNED_DAYS - 31) * 86400)
         assert not await visitor.certificate.refresh()
-        house.clock.advance(2 * 86400)
+        rig.clock.advance(2 * 86400)
         assert await visitor.certificate.refresh()
         assert first.serial_number != (await shown(visitor)).serial_number
 
 
-async def test_other_authority_is_not_let_in(house: House, tmp_path: Path):
+async def test_other_authority_is_not_let_in(rig: ServerRig, tmp_path: Path):
     """A client certificate of an authority that was not named fails the handshake."""
-    stranger = await asyncio.to_thread(type(house.authority), tmp_path)
+    stranger = await asyncio.to_thread(type(rig.authority), tmp_path)
     files = await asyncio.to_thread(stranger.user, "ann", "system:masters")
-    house.files = house.files._replace(client_ca=str(house.authority.file))
-    context = house.authority.trust()
+    rig.files = rig.files._replace(client_ca=str(rig.authority.file))
+    context = rig.authority.trust()
     context.load_cert_chain(files.certificate, files.key)
     async with (
-        house.serving() as visitor,
+        rig.serving() as visitor,
         ClientSession(connector=TCPConnector(ssl=context)) as session,
     ):
         with pytest.raises((ClientError, OSError)):
@@ -147,11 +147,11 @@ async def test_other_authority_is_not_let_in(house: House, tmp_path: Path):
     "files",
     [Files("/nowhere/tls.crt", "/nowhere/tls.key"), Files("/nowhere/tls.crt"), Files(key="k")],
 )
-async def test_unusable_files_at_start_are_an_input_error(house: House, files: Files):
+async def test_unusable_files_at_start_are_an_input_error(rig: ServerRig, files: Files):
     """The process does not start with other settings than the given ones."""
-    house.files = files
+    rig.files = files
     with pytest.raises(InputError):
-        async with house.serving():
+        async with rig.serving():
             pass
 
 

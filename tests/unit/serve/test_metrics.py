@@ -15,7 +15,7 @@ from scheduler.base.meters import Meters, Trace
 from scheduler.base.meters.exposition import ExpositionForm
 from scheduler.serve import PodResources
 from scheduler.serve.metrics import PODS_PER_PIECE
-from tests.unit.serve.conftest import PODS, House
+from tests.unit.serve.conftest import PODS, ServerRig
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPEN = "application/openmetrics-text"
@@ -82,10 +82,10 @@ def _histogram_faults(family: Metric) -> list[str]:
 
 
 @pytest.mark.parametrize("accept", ["", "text/plain", PROMETHEUS, "application/openmetrics-text"])
-async def test_exposition_passes_the_parsers(house: House, accept: str):
+async def test_exposition_passes_the_parsers(rig: ServerRig, accept: str):
     """Every metric of the table, and those of the process, parse and lint clean in both forms."""
-    fill(house.meters)
-    async with house.serving() as visitor:
+    fill(rig.meters)
+    async with rig.serving() as visitor:
         visitor.token = "good"
         status, headers, text = await visitor.get("/metrics", headers={"Accept": accept})
 
@@ -101,15 +101,15 @@ async def test_exposition_passes_the_parsers(house: House, accept: str):
     assert {"process_cpu_seconds", "process_resident_memory_bytes", "python_info"} <= found
 
 
-async def test_values_arrive_as_they_were_counted(house: House):
+async def test_values_arrive_as_they_were_counted(rig: ServerRig):
     """Observed values are read back in either form, labels escaped and unescaped."""
     labels = ('p"\\\n1', "Filter", "Success")
-    value = house.meters.plugin_execution_duration.labels(*labels)
+    value = rig.meters.plugin_execution_duration.labels(*labels)
     for seconds in (0.0, 0.00001, 0.0000101, 7.0):
         value.observe(seconds)
     parsers = {False: parse_text, True: parse_open}
     for is_open, parse in parsers.items():
-        text = page(house.meters, OPEN if is_open else "")
+        text = page(rig.meters, OPEN if is_open else "")
         name = "scheduler_plugin_execution_duration_seconds"
         family = next(f for f in parse(text) if f.name == name)
         counts = {s.labels["le"]: s.value for s in family.samples if s.name.endswith("_bucket")}
@@ -205,12 +205,12 @@ def test_a_label_that_is_no_text_spoils_nothing():
     assert 'plugin="?"' in page(meters)
 
 
-async def test_broken_owner_costs_its_own_metric_only(house: House):
+async def test_broken_owner_costs_its_own_metric_only(rig: ServerRig):
     """A gauge whose owner raises, or returns another shape, is left out and counted."""
-    house.meters.pending_pods.read_from(lambda: 1 // 0)  # type: ignore[arg-type,return-value]
-    house.meters.cache_size.read_from(lambda: {("nodes", "extra"): 1})
-    house.meters.preemption_attempts.inc()
-    async with house.serving() as visitor:
+    rig.meters.pending_pods.read_from(lambda: 1 // 0)  # type: ignore[arg-type,return-value]
+    rig.meters.cache_size.read_from(lambda: {("nodes", "extra"): 1})
+    rig.meters.preemption_attempts.inc()
+    async with rig.serving() as visitor:
         visitor.token = "good"
         text = await visitor.page("/metrics")
 
@@ -220,11 +220,11 @@ async def test_broken_owner_costs_its_own_metric_only(house: House):
     assert "scheduler_preemption_attempts_total 1.0" in text
 
 
-async def test_resources_of_pods(house: House):
+async def test_resources_of_pods(rig: ServerRig):
     """Each pod and resource has one line, with kube-scheduler's labels and units; zeros are left
     out.
     """
-    async with house.serving() as visitor:
+    async with rig.serving() as visitor:
         visitor.token = "good"
         text = await visitor.page("/metrics/resources")
         open_text = await visitor.page(
@@ -246,15 +246,15 @@ async def test_resources_of_pods(house: House):
         ] == [(s.name, s.labels, s.value) for family in families for s in family.samples]
 
 
-async def test_resources_page_of_a_process_that_does_not_lead_is_empty(house: House):
+async def test_resources_page_of_a_process_that_does_not_lead_is_empty(rig: ServerRig):
     """Without pods the output is empty: it has not even headers."""
-    async with house.serving(pod_resources=lambda: iter(())) as visitor:
+    async with rig.serving(pod_resources=lambda: iter(())) as visitor:
         visitor.token = "good"
 
         assert "" == await visitor.page("/metrics/resources")
 
 
-async def test_large_resources_page_lets_the_loop_go_on(house: House):
+async def test_large_resources_page_lets_the_loop_go_on(rig: ServerRig):
     """Other work gets its turn between pieces of the page."""
     pieces = 20
     turns_seen: list[int] = []
@@ -272,7 +272,7 @@ async def test_large_resources_page_lets_the_loop_go_on(house: House):
             turns += 1
             await asyncio.sleep(0)
 
-    async with house.serving(pod_resources=pods) as visitor:
+    async with rig.serving(pod_resources=pods) as visitor:
         visitor.token = "good"
         task = asyncio.create_task(other_work())
         text = await visitor.page("/metrics/resources")
@@ -282,14 +282,14 @@ async def test_large_resources_page_lets_the_loop_go_on(house: House):
     assert len(set(turns_seen)) == len(turns_seen) == 2 * pieces
 
 
-async def test_a_provider_that_fails_in_between_breaks_the_connection(house: House):
+async def test_a_provider_that_fails_in_between_breaks_the_connection(rig: ServerRig):
     """A reader must not take half a page for a complete one."""
 
     def pods() -> Iterator[PodResources]:
         yield from PODS * PODS_PER_PIECE
         raise KeyError("gone")
 
-    async with house.serving(pod_resources=pods) as visitor:
+    async with rig.serving(pod_resources=pods) as visitor:
         visitor.token = "good"
         with pytest.raises(Exception, match=r"payload|Response|disconnected"):
             await visitor.get("/metrics/resources")

@@ -14,7 +14,7 @@ from scheduler.serve.feed import PageFeed
 from scheduler.serve.pageroutes import Answers, PageView
 from scheduler.serve.pageserver import PageServer
 from tests.apiserver.processes import free_ports
-from tests.unit.serve.conftest import House
+from tests.unit.serve.conftest import ServerRig
 
 
 async def show(user: ReviewedUser, namespace: str) -> PageView:
@@ -27,10 +27,10 @@ async def show(user: ReviewedUser, namespace: str) -> PageView:
     return PageView(PageFeed({"pods": {}}), answers)
 
 
-def server(house: House, host: str) -> tuple[PageServer, int]:
+def server(rig: ServerRig, host: str) -> tuple[PageServer, int]:
     (port,) = free_ports(1)
-    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
-    return PageServer(show, access, house.certificate(), (host, port), house.meters), port
+    access = RequestAuthorizer(rig.reviewer, rig.clock, rig.meters)
+    return PageServer(show, access, rig.certificate(), (host, port), rig.meters), port
 
 
 async def answered(url: str, **headers: str) -> tuple[int, str]:
@@ -45,9 +45,9 @@ async def answered(url: str, **headers: str) -> tuple[int, str]:
 GOOD = {"Authorization": "Bearer good"}
 
 
-async def test_on_loopback_a_token_says_what_is_seen_and_no_role_is_needed(house: House):
+async def test_on_loopback_a_token_says_what_is_seen_and_no_role_is_needed(rig: ServerRig):
     """The path is not reviewed; without a name, or with a wrong one, no data is shown."""
-    page, port = server(house, "127.0.0.1")
+    page, port = server(rig, "127.0.0.1")
     await page.start()
     url = f"http://127.0.0.1:{port}"
     assert page.port == port
@@ -57,7 +57,7 @@ async def test_on_loopback_a_token_says_what_is_seen_and_no_role_is_needed(house
     assert (200, '{"for":"eve","in":"shop"}') == await answered(
         f"{url}/ui/api/plan?namespace=shop", **GOOD
     )
-    assert ["TokenReview"] == house.reviewer.kinds()
+    assert ["TokenReview"] == rig.reviewer.kinds()
     assert 401 == (await answered(f"{url}/ui/api/plan"))[0]
     assert 401 == (await answered(f"{url}/ui/api/plan", Authorization="Bearer bad"))[0]
     foreign = {"Sec-Fetch-Site": "cross-site", **GOOD}
@@ -77,36 +77,36 @@ async def test_on_loopback_a_token_says_what_is_seen_and_no_role_is_needed(house
         ("127.0.0.1.evil", 421),
     ],
 )
-async def test_on_loopback_foreign_names_are_refused(house: House, host: str, code: int):
+async def test_on_loopback_foreign_names_are_refused(rig: ServerRig, host: str, code: int):
     """A tunnel may start at any port; a foreign name for this address is another site's page."""
-    page, port = server(house, "127.0.0.1")
+    page, port = server(rig, "127.0.0.1")
     await page.start()
     assert code == (await answered(f"http://127.0.0.1:{port}/ui/", Host=host))[0]
     await page.stop()
 
 
-async def test_elsewhere_it_is_https_and_asks_for_access(house: House):
+async def test_elsewhere_it_is_https_and_asks_for_access(rig: ServerRig):
     """Access is reviewed as for `/metrics`: a user without access to the path gets no data,
     regardless of other rights.
     """
-    page, port = server(house, "0.0.0.0")
+    page, port = server(rig, "0.0.0.0")
     await page.start()
     url = f"https://127.0.0.1:{port}"
     with pytest.raises((aiohttp.ClientError, ssl.SSLError)):
         await answered(f"http://127.0.0.1:{port}/ui/")
     assert 200 == (await answered(f"{url}/ui/"))[0]
     assert 403 == (await answered(f"{url}/ui/api/plan", **GOOD))[0]
-    house.clock.advance(60)
-    house.reviewer.allowed.add(("eve", "get", "/ui/api/plan"))
+    rig.clock.advance(60)
+    rig.reviewer.allowed.add(("eve", "get", "/ui/api/plan"))
     assert (200, '{"for":"eve","in":""}') == await answered(f"{url}/ui/api/plan", **GOOD)
     await page.stop()
 
 
 async def test_a_taken_address_is_reported_and_does_not_end_the_daemon(
-    house: House, logged: list[dict[str, str]]
+    rig: ServerRig, logged: list[dict[str, str]]
 ):
     """Pods are placed without a page, too."""
-    page, port = server(house, "127.0.0.1")
+    page, port = server(rig, "127.0.0.1")
     with socket.create_server(("127.0.0.1", port)):
         await page.start()
         assert page.port == 0
@@ -115,10 +115,10 @@ async def test_a_taken_address_is_reported_and_does_not_end_the_daemon(
     await page.stop()
 
 
-async def test_port_0_is_off(house: House):
+async def test_port_0_is_off(rig: ServerRig):
     """No socket listens."""
-    access = RequestAuthorizer(house.reviewer, house.clock, house.meters)
-    page = PageServer(show, access, house.certificate(), ("127.0.0.1", 0), house.meters)
+    access = RequestAuthorizer(rig.reviewer, rig.clock, rig.meters)
+    page = PageServer(show, access, rig.certificate(), ("127.0.0.1", 0), rig.meters)
     await page.start()
     assert page.port == 0
     await page.stop()

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from scheduler.serve import rules
 from scheduler.serve.sources import PodResources
 from tests.apiserver.patience import until
-from tests.unit.serve.conftest import House
+from tests.unit.serve.conftest import ServerRig
 
 MANY, SLOW = 20_000, 3
 ASK = "GET {} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer good\r\n\r\n"
@@ -24,7 +24,7 @@ def ask_and_read_nothing(port: int, trust: ssl.SSLContext, path: str) -> socket.
     return reader
 
 
-async def test_slow_readers_of_large_pages_never_matter(house: House, monkeypatch):
+async def test_slow_readers_of_large_pages_never_matter(rig: ServerRig, monkeypatch):
     """Some clients request a page of megabytes and read none of it: they are disconnected, and
     their places are free again.
 
@@ -32,11 +32,11 @@ async def test_slow_readers_of_large_pages_never_matter(house: House, monkeypatc
     """
     monkeypatch.setattr(rules, "SLOWEST_READER_S", 1.0)
     one = PodResources("default", "a" * 200, "n1", "trellis", "0", {"cpu": 0.25}, {"cpu": 1})
-    ended = house.meters.endpoint_requests.labels("/metrics/resources", "aborted")
+    ended = rig.meters.endpoint_requests.labels("/metrics/resources", "aborted")
     with ExitStack() as stack:
-        async with house.serving(pod_resources=lambda: iter([one] * MANY)) as visitor:
+        async with rig.serving(pod_resources=lambda: iter([one] * MANY)) as visitor:
             visitor.token = "good"
-            port, trust = int(visitor.url.rpartition(":")[2]), house.authority.trust()
+            port, trust = int(visitor.url.rpartition(":")[2]), rig.authority.trust()
             for _ in range(SLOW):
                 reader = await asyncio.to_thread(
                     ask_and_read_nothing, port, trust, "/metrics/resources"

@@ -22,7 +22,7 @@ async def odd():
         yield pool
 
 
-async def begun(pool):
+async def started_job(pool):
     """Wait until a job is handed over."""
     while pool._number == 0:  # noqa: ASYNC110 - the pool has no event for this
         await asyncio.sleep(0)
@@ -66,7 +66,7 @@ async def test_a_process_that_dies_between_jobs_is_replaced(odd):
 async def test_cancelling_the_call_stops_the_job(odd):
     """A job without a caller does not delay the next one."""
     call = asyncio.create_task(odd.run("forever", b"", LONG_S))
-    await begun(odd)
+    await started_job(odd)
     call.cancel()
 
     assert (await odd.run("echo", b"", LONG_S)).ok
@@ -113,7 +113,7 @@ async def test_closing_ends_everything():
     pool = WorkerPool(ODD)
     await pool.start()
     calls = [asyncio.create_task(pool.run("forever", b"", LONG_S)) for _ in range(2)]
-    await begun(pool)
+    await started_job(pool)
     process = pool._process
     assert process is not None
     await pool.close()

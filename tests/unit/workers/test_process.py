@@ -18,7 +18,7 @@ def answer_of(process):
     return frame
 
 
-def begun():
+def started_process():
     """Return a helper process that has reported that it is warm."""
     command = [sys.executable, "-m", "scheduler.workers.process", ODD]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -30,7 +30,7 @@ def begun():
 
 def test_it_ends_with_its_input_even_in_the_middle_of_a_job():
     """When the daemon has ended the process ends, whatever its job."""
-    with begun() as process:
+    with started_process() as process:
         process.stdin.write(frames.pack(frames.JobRequest(1, "forever")))
         process.stdin.close()
 
@@ -40,7 +40,7 @@ def test_it_ends_with_its_input_even_in_the_middle_of_a_job():
 
 def test_a_frame_that_breaks_off_is_the_end():
     """Half a frame is no job."""
-    with begun() as process:
+    with started_process() as process:
         process.stdin.write(frames.pack(frames.JobRequest(1, "echo"), b"1")[:-1])
         process.stdin.close()
 
@@ -51,7 +51,7 @@ def test_a_frame_that_breaks_off_is_the_end():
 
 def test_jobs_are_answered_in_order():
     """Frames have header, body and blob; numbers match responses with requests."""
-    with begun() as process:
+    with started_process() as process:
         for number in (1, 2):
             process.stdin.write(frames.pack(frames.JobRequest(number, "echo"), b"ab"))
         process.stdin.flush()
