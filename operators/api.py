@@ -111,6 +111,6 @@ class Api:
 
 
 def failed(response: Response, method: str, path: str) -> ApiError:
-    """Return the error that a failed response is."""
+    """Return the ApiError for a failed response."""
     reason = response.message or "no answer"
     return ApiError(f"{method} {path}: {response.code} {reason}", code=response.code)

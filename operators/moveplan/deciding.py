@@ -362,8 +362,8 @@ def _has_no_eviction(plan: MovePlan) -> bool:
 
 
 def _stale(plan: MovePlan, why: str, now: float) -> Step:
-    """Drop a plan before its first eviction: the next one needs an approval of its own. Later, and
-    after MOST_REPLANS plans, abort it.
+    """Drop a plan that is stale before its first eviction; the next plan needs its own approval.
+    Abort it if an eviction has happened, or after MOST_REPLANS plans.
     """
     if not _has_no_eviction(plan) or plan.status.replans >= MOST_REPLANS:
         return aborted(plan, "PlanStale", why, now)

@@ -27,7 +27,7 @@ class _List(msgspec.Struct, frozen=True):
 
 
 def complete_targets(ctx: Any, incomplete: str) -> list[str]:
-    """Return pods of the namespace in use and, after a type, its objects."""
+    """Return the pods of the current namespace; after a type, the objects of that type."""
     from scheduler.snapshot.targets import GROUP, WORKLOADS, kind_called
 
     words, namespace = ctx.params.get("words") or [], ctx.params.get("namespace") or ""
@@ -62,7 +62,7 @@ def complete_nodes(incomplete: str) -> list[str]:
 
 
 def complete_added_nodes(incomplete: str) -> list[str]:
-    """Return `N=NODE` for a number that is begun."""
+    """Return the node names as completions of `N=`, once a number is typed."""
     number, equals, start = incomplete.partition("=")
     return [f"{number}={name}" for name in complete_nodes(start)] if equals else []
 

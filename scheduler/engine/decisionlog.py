@@ -28,7 +28,7 @@ from scheduler.objects.kinds import BY_KIND
 
 FORMAT = 1
 # Effects whose answers pods wait for: a group's placement, and a victim's eviction. A pod whose
-# binding is under way already takes its capacity.
+# binding is in progress already takes its capacity.
 AWAITED = tuple(str(effect.__struct_config__.tag) for effect in (Solve, Evict))
 
 

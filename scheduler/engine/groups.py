@@ -56,7 +56,7 @@ class GroupsState(Protocol):
 
     @property
     def has_work(self) -> bool:
-        """Return whether the next turn takes a group further without any event."""
+        """Return whether the next turn advances a group even without an event."""
 
     @property
     def deadline(self) -> float | None:
@@ -68,11 +68,11 @@ class GroupsState(Protocol):
 
 
 class GroupScheduler(Protocol):
-    """Plans groups and carries their plans out; the engine drives it."""
+    """Plans groups and executes their plans; the engine calls it."""
 
     def observe(self, event: GroupEvent, now: float) -> None:
-        """Take in how a member, or the planning of a group, ended, or that the leadership
-        changed.
+        """Process the end of a member's binding, a dropped planning cycle, or a change of
+        leadership.
         """
 
     def plan(self, member: QueuedPod, now: float) -> None:
@@ -85,7 +85,7 @@ class GroupScheduler(Protocol):
         """Open the gates of members whose groups are complete. Called after each event."""
 
     def advance(self, now: float, *, may_decide: bool) -> None:
-        """Take groups further: gates, messages, bindings, plans. Called once a turn."""
+        """Advance all groups: gates, messages, bindings, plans. Called once a turn."""
 
     def describe(self) -> GroupsState:
         """Return the state of group scheduling."""

@@ -46,7 +46,9 @@ class AttemptRecord(msgspec.Struct, rename="camel"):
     scores: tuple[tuple[str, int, int, int], ...] = ()
 
     def repeats(self, before: AttemptRecord) -> bool:
-        """Return whether it has the same result as the attempt before, of the same pod."""
+        """Return whether it has the same result as `before`, the previous attempt of the
+        same pod.
+        """
         return (
             not self.node
             and self.uid == before.uid
@@ -56,7 +58,7 @@ class AttemptRecord(msgspec.Struct, rename="camel"):
         )
 
     def repeat(self, again: AttemptRecord) -> None:
-        """Count an attempt with the same result."""
+        """Extend the record by another attempt with the same result."""
         self.at, self.attempts, self.times = again.at, again.attempts, self.times + 1
         self.feasible_nodes, self.all_nodes = again.feasible_nodes, again.all_nodes
         self.rejected = again.rejected
@@ -129,8 +131,8 @@ def history(attempts: Iterable[AttemptRecord], namespace: str, name: str) -> His
 def moments(
     attempts: Iterable[AttemptRecord], leading: Iterable[LeaderChange] = ()
 ) -> dict[str, Any]:
-    """Return the attempts for a page, oldest first by the first of equal results, and the changes
-    of the leader.
+    """Return the attempts for a page, ordered by the first of equal results, oldest first, and the
+    changes of leadership.
     """
     return {
         "leading": [{"at": one.at, "isLeading": one.is_leading} for one in leading],
@@ -150,10 +152,10 @@ def moments(
 
 
 def undone(snapshot: Snapshot, attempts: Iterable[AttemptRecord], at: float) -> Snapshot:
-    """Return `snapshot` as it was at `at`, by later placements: their pods are pending, or not
-    created yet.
+    """Return `snapshot` as it was at `at`: pods placed later are pending, pods created later are
+    absent.
 
-    Objects deleted since are unknown, and stay missing.
+    Objects deleted since then are unknown and stay missing.
     """
     coming = [one for one in attempts if one.since > at]
     later = {one.uid for one in coming if one.node}

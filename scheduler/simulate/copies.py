@@ -50,9 +50,8 @@ class CopiedShape(msgspec.Struct, frozen=True):
 
 
 def shape_of(snapshot: Snapshot) -> CopiedShape:
-    """Return the shape given apart from a snapshot.
-
-    InputError unless it is one pod or one group.
+    """Return the shape: the pods given in addition to the snapshot. InputError unless they are one
+    pod or one group.
     """
     given = [pod for pod in snapshot.unbound if pod.metadata.uid in snapshot.given]
     described = set[str]().union(

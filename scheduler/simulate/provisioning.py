@@ -66,7 +66,9 @@ def provisioning_requests(
 def _request(
     namespace: str, pods: Iterable[Pod], instance_type: str, *, as_buffers: bool
 ) -> Iterator[Plain]:
-    """Yield the templates of a namespace's pods, each with its buffer or at last the request."""
+    """Yield the templates of a namespace's pods, then the request; with buffers, each template's
+    buffer after it instead.
+    """
     counts: dict[str, int] = {}
     for pod in pods:
         text = json.dumps(_template(pod, instance_type), sort_keys=True)
@@ -95,7 +97,7 @@ def _request(
 
 
 def _buffer(meta: Plain, count: int) -> Plain:
-    """Return the buffer with the name of its template."""
+    """Return the CapacityBuffer of this template, under the same name."""
     return {
         "apiVersion": "autoscaling.x-k8s.io/v1alpha1",
         "kind": "CapacityBuffer",

@@ -1,8 +1,8 @@
-"""The invariant of keys: pods with one key get equal results, and cached results stay correct.
+"""The invariant of keys: pods with equal keys get equal results, and cached results stay correct.
 
 A plugin with a `key` guarantees that its verdict follows from the key, the row and the facts in
 `reads`, and that its hint is equal for pods of one key and priority. Its samples are evaluated
-while pods leave and nodes change; a runner with cached results must agree with a new one.
+while pods are deleted and nodes change; a runner with cached results must agree with a new one.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def keeps_its_key(trial: Trial) -> Iterator[str]:
 
 
 def _faults_without_key(scene: Scene, pod: Pod, nodes: Nodes) -> Iterator[str]:
-    """Yield points that do not skip a pod without a key."""
+    """Yield the extension points that do not return Skip for a pod without a key."""
     cycle, plugin = scene.cycle(pod), scene.plugin
     if plugin.serves("pre_filter"):
         answer = plugin.pre_filter(cycle, nodes)
@@ -82,7 +82,7 @@ def _faults_of_cells(scene: Scene, pod: Pod, nodes: Nodes, raw: Mapping[str, int
 
 
 def _faults_of_hints(trial: Trial, scene: Scene, change: Change) -> Iterator[str]:
-    """Yield pods of one key and priority with different hints."""
+    """Yield pods with equal keys and priorities whose hints differ."""
     plugin = scene.plugin
     if not plugin.serves("hint") or change.facts.isdisjoint(plugin.reads):
         return

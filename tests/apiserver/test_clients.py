@@ -118,9 +118,8 @@ async def test_apply_and_look(kubectl: Kubectl):
 
 
 async def test_a_list_of_objects_is_applied(kubectl: Kubectl, tmp_path: Path):
-    """`trellis snapshot` writes one List, which kubectl can apply.
-
-    For that kubectl requests the definitions in protobuf.
+    """kubectl applies the List that `trellis snapshot` writes. It first requests the definitions in
+    protobuf.
     """
     items = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
@@ -150,7 +149,7 @@ async def test_care_of_a_node(kubectl: Kubectl, server: ApiServer):
 
 
 async def test_objects_without_manifests(kubectl: Kubectl, server: ApiServer):
-    """kubectl create and run, which send protobuf and JSON."""
+    """`kubectl create` and `kubectl run` work; they send protobuf and JSON."""
     await kubectl("create namespace team")
     await kubectl("create deployment web --image nginx --replicas 2 -n team")
     await kubectl("create configmap c --from-literal a=b")

@@ -56,7 +56,7 @@ async def test_label_selectors(api: Api, selector: str, expected: str):
 
 @pytest.mark.parametrize("selector", ["a in", "a in (b", "=x", "a=b=c", "a b", "a,,b", "-a=b"])
 async def test_malformed_label_selectors(api: Api, selector: str):
-    """The response is 400."""
+    """A malformed label selector returns 400."""
     assert 400 == (await api.get("configmaps", labelSelector=selector, record=False)).code
 
 
@@ -98,7 +98,7 @@ async def test_field_selector_in_all_namespaces(api: Api):
 
 
 async def test_field_selector_of_nodes(api: Api):
-    """unschedulable is false unless set."""
+    """spec.unschedulable selects nodes; an absent field counts as false."""
     name = api.name("n")
     await api.post("nodes", node(name, unschedulable=True))
     on = await api.get("nodes", fieldSelector=f"spec.unschedulable=true,metadata.name={name}")
@@ -114,7 +114,7 @@ async def test_field_selector_of_nodes(api: Api):
     [("pods", "spec.color=red"), ("configmaps", "data.a=1"), ("nodes", "status.phase=x")],
 )
 async def test_unknown_fields_cannot_select(api: Api, where: str, selector: str):
-    """400 that names the field."""
+    """A field selector with an unsupported field returns 400 and names the field."""
     assert 400 == (await api.get(where, fieldSelector=selector)).code
 
 
@@ -176,12 +176,12 @@ async def test_a_page_as_large_as_the_list_has_no_token(api: Api):
 
 
 async def test_a_broken_token_is_refused(api: Api):
-    """The response is 400."""
+    """A malformed continue token returns 400."""
     assert 400 == (await api.get("leases", **{"continue": "%%%"}, record=False)).code
 
 
 async def test_lists_at_an_exact_version(api: Api):
-    """resourceVersionMatch=Exact shows the past."""
+    """resourceVersionMatch=Exact returns the objects as they were at that version."""
     first = await api.post("leases", {"metadata": {"name": "a"}})
     await api.post("leases", {"metadata": {"name": "b"}})
     version = first.meta["resourceVersion"]
@@ -205,7 +205,7 @@ async def test_lists_from_any_version(api: Api):
 
 
 async def test_lists_from_the_future(api: Api):
-    """A version that is not reached yet is a timeout, after a while."""
+    """A list at a version that does not exist yet returns a timeout error."""
     reply = await api.get("leases", resourceVersion="999999999", record=False)
 
     assert 504 == reply.code
@@ -218,7 +218,7 @@ async def test_match_without_a_version_is_refused(api: Api):
 
 
 async def test_malformed_version_is_refused(api: Api):
-    """Versions are numbers to the server."""
+    """A resourceVersion that is not a number returns an error."""
     assert 400 == (await api.get("leases", resourceVersion="abc", record=False)).code
 
 

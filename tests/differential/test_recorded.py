@@ -27,7 +27,9 @@ def under(configuration: str, release: str) -> Ours:
 
 @pytest.mark.parametrize("group", range(8))
 def test_the_same_was_decided(group: int):
-    """Best nodes, scores, messages, candidates and victims are equal; no difference is left."""
+    """Best nodes, scores, messages, candidates and victims equal those recorded from
+    kube-scheduler.
+    """
     wrong = {
         one.id: repeated(one, under(one.configuration, one.kubernetes))
         for one in DECISIONS[group::8]

@@ -68,7 +68,7 @@ def is_bound(pod: Json) -> bool:
 
 
 def is_refused(pod: Json) -> bool:
-    """Return whether a pod's condition has a reason."""
+    """Return whether a pod's condition has a rejection reason."""
     return any(c["status"] == "False" for c in pod["status"].get("conditions", ()))
 
 
@@ -76,7 +76,7 @@ def is_refused(pod: Json) -> bool:
 async def cluster(
     tmp_path: Path, server: ExtenderServer, record: Any = None, **fields: Any
 ) -> AsyncIterator[LiveCluster]:
-    """Run sandbox and daemon until the block ends; the daemon must end well."""
+    """Run sandbox and daemon until the block ends; check that the daemon exits with code 0."""
     extender = {"urlPrefix": server.url, "httpTimeout": "5s", **fields}
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -110,7 +110,7 @@ async def cluster(
 
 
 def names(body: Json) -> list[str]:
-    """Return the nodes of a question."""
+    """Return the node names in a request to an extender."""
     return [node["metadata"]["name"] for node in body["Nodes"]["items"]]
 
 
@@ -193,7 +193,9 @@ def build(loaded: Loaded) -> Engine:
 
 
 async def test_an_extender_that_does_not_answer(tmp_path: Path):
-    """The pod fails with that reason, and the daemon ends in peace though a question is open."""
+    """The pod is rejected with that reason. The daemon stops without error while a request
+    is open.
+    """
     async with (
         extender_server(never) as server,
         cluster(tmp_path, server, filterVerb="sift", httpTimeout="100ms") as running,
@@ -207,7 +209,7 @@ async def test_an_extender_that_does_not_answer(tmp_path: Path):
 
 
 async def test_an_ignorable_extender_that_is_away(tmp_path: Path):
-    """Pods are scheduled as if it were not there."""
+    """An ignorable extender that cannot be reached does not affect scheduling."""
     gone = ExtenderServer("http://127.0.0.1:1")
     async with cluster(tmp_path, gone, filterVerb="sift", ignorable=True) as running:
         await running.create("goes")

@@ -1,4 +1,4 @@
-"""`explain`, `snapshot` and the memory of the daemon, against running servers.
+"""`explain`, `snapshot` and the daemon's decision history, against running servers.
 
 The cases run on the sandbox and, with KUBEBUILDER_ASSETS, on a real kube-apiserver.
 """
@@ -110,8 +110,8 @@ async def test_a_user_without_rights_reads_which_are_missing(cluster: LiveCluste
 
 
 async def test_what_the_daemon_decided(cluster: LiveCluster, tmp_path: Path):
-    """By the daemon's address, every node has every plugin's part; the chosen node is the one that
-    `explain` predicted.
+    """`explain --past` with the daemon's address shows each plugin's verdict for every node. The
+    chosen node equals the one that `explain` predicted.
     """
     small, large = await cluster.nodes("1", "8")
     await cluster.pod("p", requests={"cpu": "2"})
@@ -197,9 +197,8 @@ def rule(*resources: str) -> dict[str, Any]:
 
 
 def test_explain_with_few_rights(real_cluster: RealCluster, capsys: pytest.CaptureFixture[str]):
-    """Nodes and one namespace's pods are enough; missing kinds are named.
-
-    Without nodes it is an error.
+    """`explain` needs the right to read nodes and one namespace's pods, and names kinds that it may
+    not read. Without nodes it returns an error.
     """
     ns, user = "few-rights", [{"kind": "User", "name": "powerless"}]
     rbac = "/apis/rbac.authorization.k8s.io/v1"

@@ -130,7 +130,7 @@ def test_capacity_is_reserved_until_a_late_bind_is_impossible():
 
 
 def test_the_answer_comes_twice():
-    """A repeated answer is passed over."""
+    """A repeated answer is ignored."""
     rig = rig_with()
     rig.perform(place_of(rig, Bind))
     rig.deliver(0, times=3)
@@ -182,7 +182,9 @@ def test_a_404_arrives_before_the_watch_event():
 
 
 def test_a_look_that_lies_loses_no_pod():
-    """A proxy answers bind and look-up with 404: only the watch can remove a pod."""
+    """A proxy answers bind and look-up with 404. The pod is not dropped, because only the watch can
+    remove a pod.
+    """
     rig = rig_with()
     rig.refuse(place_of(rig, Bind), 404)
     rig.deliver(0)
@@ -195,7 +197,7 @@ def test_a_look_that_lies_loses_no_pod():
 
 
 def test_a_conflict_because_we_bound_it():
-    """The request was carried out twice; the conflict of the second one is no failure."""
+    """The request was carried out twice; the conflict of the second one does not fail the pod."""
     rig = rig_with()
     rig.perform(place_of(rig, Bind), times=2)
     assert 409 == rig.answers[0].code
@@ -286,7 +288,7 @@ def test_the_watch_is_faster_than_a_lost_answer():
 @pytest.mark.parametrize("in_parts", [False, True])
 @pytest.mark.parametrize("carried_out", [False, True])
 def test_a_relist_in_the_middle_of_a_bind(in_parts: bool, carried_out: bool):
-    """A list that shows the pod unbound or bound neither loses nor doubles it."""
+    """A list that shows the pod unbound or bound neither drops the pod nor counts it twice."""
     rig = rig_with()
     if carried_out:
         rig.perform(place_of(rig, Bind))
@@ -313,7 +315,9 @@ def test_a_relist_that_misses_a_pod_in_flight():
 
 @pytest.mark.parametrize("arrives", [False, True])
 def test_the_leader_is_lost_in_the_middle_of_a_bind(arrives: bool):
-    """The bind was sent or was dropped; regained, the engine finds out which."""
+    """The bind was sent or dropped. When the lease is regained, the engine reads which of
+    the two.
+    """
     rig = rig_with()
     place = place_of(rig, Bind)
     if arrives:
@@ -331,7 +335,9 @@ def test_the_leader_is_lost_in_the_middle_of_a_bind(arrives: bool):
 
 
 def test_another_leader_binds_what_we_were_binding():
-    """Without the lease the engine only watches; the other's bind ends its attempt."""
+    """Without the lease the engine only watches. The bind of the other leader ends the engine's
+    attempt.
+    """
     rig = rig_with(nodes=2)
     rig.lead(active=False)
     rig.api.bind_foreign("default/p", "n1")
@@ -343,7 +349,9 @@ def test_another_leader_binds_what_we_were_binding():
 
 
 def test_the_node_is_deleted_while_binding():
-    """The API server binds to any name; the pod is kept there and counts when the node returns."""
+    """The API server binds to any node name. The pod stays bound there, and counts when the node
+    returns.
+    """
     rig = rig_with()
     rig.api.remove("Node", "n0")
     rig.perform(place_of(rig, Bind))
@@ -374,7 +382,9 @@ def test_the_node_is_deleted_before_the_bind_is_sent():
 
 
 def test_the_node_is_deleted_and_the_bind_fails():
-    """No amount is subtracted from a deleted row; the pod waits for a node."""
+    """The node is deleted and then the bind fails: no amount is subtracted from the node's freed
+    row, and the pod waits for another node.
+    """
     rig = rig_with()
     rig.api.remove("Node", "n0")
     rig.watch("Node")
@@ -442,7 +452,9 @@ def test_permit_times_out_before_the_delete_is_seen():
 
 
 def test_a_pod_is_recreated_with_the_same_name_while_it_is_bound():
-    """The old pod's bind must not bind the new one, and both reach the right state."""
+    """The bind of the old pod does not bind the new pod, and the states of both are correct at the
+    end.
+    """
     rig = rig_with()
     rig.api.remove("Pod", "default/p")
     rig.api.put("Pod", make_pod("p", uid="uid-new"))
@@ -521,7 +533,9 @@ def test_a_refusal(code: int):
 
 
 def test_a_delayed_bind_arrives_after_the_look():
-    """Abandoned, looked up, sent again, and then the first bind arrives: one of them wins."""
+    """A bind is abandoned, looked up and sent again, and then the first one arrives: exactly one of
+    them succeeds.
+    """
     rig = rig_with(nodes=2)
     rig.delay(place_of(rig, Bind))
     rig.deliver(0)
@@ -539,7 +553,9 @@ def test_a_delayed_bind_arrives_after_the_look():
 
 
 def test_no_bind_at_all_is_answered_for_an_hour():
-    """The API server is unavailable: no pod is abandoned, and none is bound twice at a time."""
+    """While the API server is unavailable, no pod is abandoned, and no pod has two binds in
+    flight.
+    """
     rig = rig_with()
     rig.swallow(place_of(rig, Bind))
     for _ in range(60):
@@ -566,7 +582,9 @@ def test_a_restart_in_the_middle_of_a_bind():
 
 
 def test_a_restart_while_a_pod_waits_at_permit():
-    """The wait does not survive; the pod waits again and keeps its nomination."""
+    """The wait ends with the process. The new process starts another wait, and the pod keeps its
+    nomination.
+    """
     rig = rig_with(permit="wait")
     rig.perform(0)
     assert "n0" == rig.api.pods["default/p"].status.nominated_node_name
@@ -579,7 +597,9 @@ def test_a_restart_while_a_pod_waits_at_permit():
 
 
 def test_another_scheduler_binds_to_the_chosen_node_while_the_pod_waits():
-    """Another scheduler bound the pod to the same node: no work is left, the reservation stays."""
+    """Another scheduler bound the pod to the chosen node: nothing is written, and the amounts stay
+    counted.
+    """
     rig = rig_with(permit="wait")
     rig.api.bind_foreign("default/p", "n0")
     rig.watch("Pod")
@@ -603,7 +623,9 @@ def test_another_scheduler_binds_elsewhere_during_a_call():
 
 
 def test_a_pod_goes_while_it_waits_before_its_bind():
-    """The waiting plugin is closed; when its condition becomes true later, nothing happens."""
+    """When the pod is deleted, the waiting plugin is closed. If its condition becomes true later,
+    nothing happens.
+    """
     rig = rig_with(prebind="wait")
     rig.api.remove("Pod", "default/p")
     rig.watch("Pod")
@@ -615,7 +637,7 @@ def test_a_pod_goes_while_it_waits_before_its_bind():
 
 
 def test_a_lost_lease_outlives_a_permit_timeout():
-    """The timeout is decided without the lease and reported after the lease is regained."""
+    """A permit timeout without the lease is reported after the lease is regained."""
     rig = rig_with(permit="wait")
     rig.lead(active=False)
     rig.pass_time(30)

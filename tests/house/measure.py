@@ -83,7 +83,7 @@ def file_of(code: CodeType) -> str:
 
 
 def late_bindings() -> int:
-    """Return how often `Engine` sets an attribute of a part after its creation."""
+    """Return how many attributes `Engine` sets on its parts after their construction."""
     tree = ast.parse(Path(inspect.getfile(Engine)).read_text())
     assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
     targets = [one for node in assigned for one in node.targets if isinstance(one, ast.Attribute)]

@@ -70,7 +70,7 @@ def agents(folder: Path, peers: list[dict[str, Any]], links: list[dict[str, Any]
 
 
 def scraped(url: str) -> str:
-    """Return a page, "" without a response."""
+    """Return the text of a metrics page, "" without a response."""
     try:
         with urlopen(url, timeout=5) as answer:
             text: str = answer.read().decode()

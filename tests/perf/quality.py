@@ -169,7 +169,7 @@ def background(nodes: list[Manifest], random: Random) -> list[Manifest]:
 def by_chance(
     nodes: list[Manifest], placed: list[Manifest], pods: list[Manifest], random: Random
 ) -> list[Manifest]:
-    """Put each pod on a random feasible node."""
+    """Assign each pod to a random feasible node."""
     free = {node["metadata"]["name"]: NODE_MILLI for node in nodes}
     for pod in placed:
         free[pod["spec"]["nodeName"]] -= _milli(pod)

@@ -117,7 +117,9 @@ def instance(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> Instanc
 
 
 def preemption(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> PreemptionInstance:
-    """Return a group and a cluster that candidates and fixed pods have nearly filled."""
+    """Return a group and a nearly full cluster: part of its pods are eviction candidates, the
+    others are fixed.
+    """
     rng = Random(f"{row.name} {seed}")
     found = paths(row.shape)
     free = [SLOTS] * len(found)
@@ -137,7 +139,7 @@ def preemption(row: Row, rules: tuple[LevelRule, LevelRule], seed: int) -> Preem
 
 
 def _gang(rng: Random, free: list[int], pods: int) -> dict[int, int]:
-    """Use capacity for one group, mostly on neighbouring nodes."""
+    """Reserve the capacity of one group, mostly on neighbouring nodes."""
     freed: dict[int, int] = {}
     leaf = rng.randrange(len(free))
     for _ in range(len(free)):
@@ -155,7 +157,7 @@ def _gang(rng: Random, free: list[int], pods: int) -> dict[int, int]:
 def measure(
     row: Row, runs: int, solver: Solver, victims_s: float = VICTIMS_S
 ) -> Iterator[dict[str, Any]]:
-    """Yield the figures of a row, rules by rules."""
+    """Yield the figures of a row, one for each set of rules."""
     for name, rules in (HARD_RULES if row.gangs else RULES).items():
         seconds, proven, placed, gaps = [], 0, 0, 0
         for seed in range(runs):

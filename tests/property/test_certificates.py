@@ -30,8 +30,8 @@ def asked(cluster):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
-    """A feasible group is Bound, with the best objective of all; and reports about a rejection are
-    true.
+    """A feasible group is Bound with the best possible objective. An infeasible group is rejected,
+    and the reported reasons are true.
     """
     for n in range(BATCH):
         cluster = random_cluster(Random(f"town {batch}/{n}"), evicts=False)
@@ -48,7 +48,7 @@ def test_a_group_is_placed_if_and_only_if_it_fits_and_as_well_as_can_be(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_victims_are_fewest_by_priority(batch):
-    """A group that fits after some evictions evicts, and no other victims cause less harm."""
+    """A group that fits after evictions evicts the victims with the lowest harm, by priority."""
     for n in range(BATCH):
         cluster = random_cluster(Random(f"victims {batch}/{n}"), evicts=True)
         report, _ = asked(cluster)
@@ -69,7 +69,9 @@ def test_victims_are_fewest_by_priority(batch):
 
 
 def check_advice(cluster, message):
-    """Sizes that would fit do, and they are the nearest; without the rules named all fit."""
+    """Check that the group fits with the suggested sizes, that these are the nearest, and that all
+    members fit without the named rules.
+    """
     named = FIT_AT.search(message)
     near = {int(size) for size in named.groups() if size} if named else set()
     most = sum(cpus for cpus, _, _ in cluster.nodes.values())
@@ -91,7 +93,7 @@ def check_advice(cluster, message):
 
 
 def given_up(cluster, rules):
-    """Return the cluster without some rules, by the names that messages give them."""
+    """Return the cluster without these rules, identified by their names in messages."""
     for rule in rules:
         level, _, name = rule.partition(" ")
         if rule.startswith("between members spread by "):

@@ -1,5 +1,5 @@
-"""`status.nominatedNodeName` is set while evictions for a pod or its group are under way, and at no
-other time: Cluster Autoscaler and other schedulers count such a pod as placed on that node.
+"""`status.nominatedNodeName` is set only while evictions for a pod or its group are in progress:
+Cluster Autoscaler and other schedulers count such a pod as placed on that node.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def arrived(rig: Rig) -> None:
         for kind in KINDS:
             rig.watch(kind)
         rig.run(0)
-    raise AssertionError("there is no end of what is under way")
+    raise AssertionError("there is no end of what is in progress")
 
 
 def nominated_nodes(engine: Engine) -> dict[str, str]:

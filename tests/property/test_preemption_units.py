@@ -135,7 +135,9 @@ def test_who_goes_does_the_least_harm_of_all(seed: int):
 @given(seed=st.integers(0, 2**32))
 @example(seed=282)  # a budget has counted the eviction of a group that could shrink
 def test_a_group_shrinks_before_it_goes(seed: int):
-    """The same with groups that have a surplus: surplus members are evicted alone."""
+    """Groups above their minimum: their surplus members are evicted alone, before the group as a
+    whole.
+    """
     check(seed, shrinking=True)
 
 

@@ -228,8 +228,8 @@ def test_nothing_later_takes_what_an_earlier_one_is_ready_for(seed: int, *, inli
 
 @pytest.mark.parametrize(("size", "inline"), [(1, True), (3, False), (64, False)])
 def test_a_gang_of_higher_priority_starts_in_a_stream_of_pods(size: int, *, inline: bool):
-    """Full nodes, pods that wait for each CPU that gets free: the gang has the first capacity that
-    it fits on.
+    """All nodes are full and pods wait for each CPU that becomes free. The gang gets the first
+    capacity that it fits.
     """
     stream = Stream(1, inline=inline)
     for number in range(200):
@@ -308,7 +308,9 @@ def test_a_gang_is_tried_when_its_lack_of_capacity_ends(size: int, policy: str |
 
 
 def test_a_gang_is_tried_again_for_a_node_that_joined_during_its_attempt():
-    """The solver's answer, about the nodes before, does not put it behind pods that are ready."""
+    """The solver's answer does not count the new node. The gang is tried again before pods that are
+    ready.
+    """
     stream = Stream(1, inline=False)
     for number in range(3 * NODE_CPUS):
         stream.pod(f"filler-{number:02}", 1, 0)
@@ -332,7 +334,9 @@ def test_a_gang_is_tried_again_for_a_node_that_joined_during_its_attempt():
 
 @pytest.mark.parametrize("first", ["gang", "plain"])
 def test_a_restart_keeps_the_order_of_creation(first: str):
-    """Whatever is listed first, and though the object of the group is listed last."""
+    """After a restart, pods are tried by creation time, whatever is listed first, even if the
+    group's object is listed last.
+    """
     engine = Engine(PROFILES, REGISTRY, settings=EngineSettings(solves_inline=True))
     times = {first: "2025-12-31T23:59:50Z"}
     member = make_pod("gang-0", labels={LABEL: "gang"}, preemption_policy="Never")
@@ -379,7 +383,9 @@ def evicting_gang(free: int) -> Stream:
 
 @pytest.mark.parametrize("free", [0, 1])
 def test_a_later_pod_evicts_none_where_a_gang_is_planned(free: int):
-    """The pod is put off, and evicts elsewhere if it can; a pod that cannot evict is rejected."""
+    """The pod is deferred, and evicts on other nodes if it can. A pod that cannot evict is
+    rejected.
+    """
     stream = evicting_gang(free)
     evicts = "PreemptLowerPriority"
     stream.pod("later-middle", NODE_CPUS, 50, policy=evicts)
@@ -412,7 +418,7 @@ class Usable:
 
 @pytest.mark.parametrize("wants_offers", [False, True])
 def test_offers_to_extenders_leave_out_nodes_of_planned_groups(*, wants_offers: bool):
-    """An extender that takes part in preemption changes nothing: the pod is deferred."""
+    """The pod is deferred as well if an extender takes part in preemption."""
     stream = Stream(1, inline=True)
     for number in range(3):
         low = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")
@@ -439,7 +445,9 @@ def evict_and_bind(stream: Stream, low: Iterable[Pod]) -> None:
 
 
 def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
-    """Later pods leave it free while the solver works, and until the victims have terminated."""
+    """Later pods do not use the free capacity on the gang's nodes while the solver runs and until
+    the victims have terminated.
+    """
     stream = evicting_gang(free=1)
     low = [placed.pod for placed in stream.engine.cluster.pods]
     for number, priority in enumerate((100, 100, 10, 0)):
@@ -450,7 +458,9 @@ def test_a_gang_that_evicts_keeps_what_is_free_beside_its_victims():
 
 
 def test_a_gang_keeps_what_it_could_evict_before_it_looks_for_victims():
-    """A later pod of its priority could not be evicted: it waits until the gang is decided."""
+    """A later pod of the gang's priority could not be evicted, so it waits until the gang is
+    decided.
+    """
     stream = Stream(1, inline=False)
     low = [make_pod(f"old-{number}", cpu=3, node=f"n{number}") for number in range(3)]
     for pod in low:
@@ -473,7 +483,7 @@ def test_a_gang_keeps_what_it_could_evict_before_it_looks_for_victims():
 @pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("matching", ["db", "web"])
 def test_a_gang_is_tried_when_a_pod_comes_that_it_has_affinity_to(matching: str, *, inline: bool):
-    """Pods that its rules do not name do not wake it."""
+    """A pod that the gang's affinity selects wakes the gang; other pods do not."""
     stream = Stream(1, inline=inline)
     for name in ("n0", "n1", "n2"):
         node = make_node(name, cpu=NODE_CPUS, labels={"host": name})
@@ -510,8 +520,8 @@ def test_a_gang_is_tried_when_a_pod_comes_that_it_has_affinity_to(matching: str,
 def gang_apart(
     stream: Stream, size: int, cpu: int = NODE_CPUS, policy: str = "PreemptLowerPriority"
 ) -> None:
-    """Add a gang whose members keep off hosts with pods of app web, and make the nodes of this size
-    hosts.
+    """Add a gang whose members have anti-affinity to pods of app web per host. Nodes of this size
+    are the hosts.
     """
     for name in ("n0", "n1", "n2"):
         node = make_node(name, cpu=cpu, labels={"host": name})
@@ -531,8 +541,8 @@ def gang_apart(
 
 @pytest.mark.parametrize("app", ["web", "db"])
 def test_a_pod_that_a_gangs_rules_name_waits_for_its_plan(app: str):
-    """The pod would fit beside the gang by amounts alone; a pod without such a rule is not
-    put off.
+    """A pod that the gang's rules select is deferred although both fit by amounts; a pod without
+    such a rule is not.
     """
     stream = Stream(1, inline=False)
     gang_apart(stream, 3, cpu=16, policy="Never")
@@ -554,7 +564,9 @@ def test_a_pod_that_a_gangs_rules_name_waits_for_its_plan(app: str):
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_what_comes_later_keeps_off_hosts_that_a_gang_waits_for(size: int):
-    """A pod and a gang of the same priority that would fit beside the members by amounts."""
+    """A later pod, or a gang of the same priority, does not use hosts that a gang waits for,
+    although both fit by amounts.
+    """
     stream = Stream(1, inline=True)
     old = [make_pod(f"old-{number}", cpu=12, node=f"n{number}") for number in range(3)]
     for pod in old:
@@ -654,7 +666,9 @@ def settle(stream: Stream) -> None:
 
 
 def test_a_deferred_pod_is_tried_before_a_group_of_the_line_that_comes_later():
-    """Both wait for a gang that is rejected, and only one of them fits."""
+    """A pod and a later group wait for a gang, which is rejected. Only one of them fits: the pod,
+    which is earlier.
+    """
     stream = Stream(1, inline=True)
     for number in (1, 2):
         old = make_pod(f"old-{number}", cpu=NODE_CPUS, node=f"n{number}")

@@ -57,7 +57,7 @@ REMEMBERED: Mapping[str, str] = {
     "QueuedPod.sequence": METERS,
     "QueuedPod.ticket": "distinguishes an old entry of a heap from the current one",
     "Outbox": "numbers of effects, and the effects of this turn",
-    "InFlightChanges": "changes during attempts under way; at rest there are none",
+    "InFlightChanges": "changes during attempts in progress; at rest there are none",
     "Hints._planned": QUEUE,
     "FreeSlots._known": ANSWERS,
     "Shape": ANSWERS,

@@ -1,7 +1,7 @@
-"""Objects of two runs in a comparable form: values that must differ are replaced by a word.
+"""Objects of two runs in a comparable form: values that must differ are replaced by placeholders.
 
 Times, uids, versions and free choices among equal nodes become `<time>`, `<uid>`, ... if they have
-the required form, and stay unchanged otherwise, so that a wrong form is a difference too.
+the required form. Otherwise they stay unchanged, so that a wrong form is a difference too.
 """
 
 import re
@@ -19,7 +19,7 @@ PROGRAMS = ("kube-scheduler", "trellis")
 
 
 def pod_record(pod: Json, pools: dict[str, str]) -> Json:
-    """Return the fields of a pod that a scheduler and the API server have set."""
+    """Return the fields of a pod that a scheduler or the API server has set."""
     status = pod["status"]
     node = pod["spec"].get("nodeName", "")
     return {
@@ -32,7 +32,7 @@ def pod_record(pod: Json, pools: dict[str, str]) -> Json:
 
 
 def event_record(event: Json, pods: dict[str, Json]) -> Json:
-    """Return an event without values of this run; the pod may be deleted."""
+    """Return an event with placeholders for the values of one run; the pod may be deleted."""
     record = dict(event)
     regarding = dict(record["regarding"])
     pod = pods.get(regarding["name"])
@@ -57,7 +57,7 @@ def event_record(event: Json, pods: dict[str, Json]) -> Json:
 
 
 def kind_of(pod: Json) -> str:
-    """Return the kind of a pod of the comparison."""
+    """Return the kind of pod in the comparison that a name belongs to."""
     return str(pod["metadata"]["labels"][KIND])
 
 
@@ -124,7 +124,9 @@ def _instance(instance: Any, controller: str) -> Any:
 
 
 def _program(manager: Any) -> Any:
-    """Return a field manager; that of a scheduler is its program's own name."""
+    """Return the name of a field manager; for a scheduler, a common name in place of the program's
+    own.
+    """
     return "<program>" if manager in PROGRAMS else manager
 
 

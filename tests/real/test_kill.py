@@ -71,7 +71,7 @@ async def test_kill_at_any_moment(audited_cluster, audit, scheduler, report):
 
 
 async def test_sigterm_finishes_binds_in_flight(audited_cluster, audit, scheduler, report):
-    """On SIGTERM binds under way are finished, the lease is released, the exit code is 0."""
+    """On SIGTERM binds in progress are finished, the lease is released, the exit code is 0."""
     pods = 2000
     async with Api(audited_cluster) as api:
         history = History(await load.create_nodes(api, pods // load.PODS_PER_NODE))
@@ -104,7 +104,7 @@ async def test_sigterm_finishes_binds_in_flight(audited_cluster, audit, schedule
     )
 
     assert 0 == code, log
-    assert len(bound) < pods, "it ended after the last bind: nothing was under way"
+    assert len(bound) < pods, "it ended after the last bind: nothing was in progress"
     assert [] == history.problems
     assert {1} == set(binds_per_pod(audit.bindings()).values())
     if "effects dropped" in log or "the lease runs out" in log:

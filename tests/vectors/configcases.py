@@ -78,7 +78,7 @@ def _lists(loaded):
 
 
 def _restricted(plugins, registry):
-    """Return the expected lists without points and plugins that do not exist here."""
+    """Return the expected lists without extension points and plugins that Trellis does not have."""
     if plugins is None:
         return None
     known = {

@@ -106,7 +106,7 @@ def parameter(name: str) -> Type:
 
 
 def shown(kind: Type) -> str:
-    """Return a type as messages write it."""
+    """Return the type in the notation of error messages."""
     if kind.kind in _BY_KIND:
         return _BY_KIND[kind.kind]
     if not kind.params:
@@ -229,7 +229,9 @@ class Unifier:
         return first.name == second.name and self._all(first.params, second.params)
 
     def _stands_for(self, kind: Type, param: Type) -> tuple[bool, bool]:
-        """Return (whether `kind` is assignable to `param`, whether `param` was known before)."""
+        """Return (whether `kind` is assignable to the type parameter `param`, whether `param` was
+        bound before).
+        """
         if kind.same(param):
             return True, True
         known = self._known.get(param.name)
@@ -248,7 +250,7 @@ class Unifier:
         return False, False
 
     def _absent(self, param: Type, within: Type) -> bool:
-        """Return whether `param` does not occur in `within`."""
+        """Return whether `param` does not occur in the type `within`."""
         while within.kind == "param":
             if within.name == param.name:
                 return False

@@ -1,7 +1,7 @@
 """Carries a preemption out: evicts victims, clears lower nominations, keeps the preemptor waiting.
 
 A post-filter plugin has chosen the victims; here the decision becomes effects. The preemptor stays
-out of the queue while evictions are under way (`running`, which the plugin's pre-enqueue reads
+out of the queue while evictions are in progress (`running`, which the plugin's pre-enqueue reads
 through its handle). An eviction that fails ends the preemption; the pod is retried after its
 back-off.
 """

@@ -101,7 +101,7 @@ class GroupContext:
         return Nodes(self._cluster.table, self._cluster.pods)
 
     def keep_nominations(self, *, all_of_them: bool) -> bool:
-        """Respect the nominations of lower priority, or ignore them; return whether there are
+        """Respect nominations of lower priority, or ignore them again; return whether there are
         any.
         """
         self._keeps_nominations = all_of_them
@@ -208,19 +208,19 @@ class GroupContext:
                 follow(cluster.assume(pod, one.node) if one.assumed else cluster.put_pod(pod))
 
     def elsewhere(self) -> Elsewhere:
-        """Return which pods would fit a node other than their own, beside all pods that run."""
+        """Return which pods would fit a node other than their own while all pods keep running."""
         attempt = self._attempt(self.members[0])
         attempted = Attempted(attempt.runner, attempt.cycle, attempt.nodes, attempt.states)
         return Elsewhere(attempted, attempt.nominated)
 
     def release(self) -> None:
-        """Take the assumed members off their nodes again."""
+        """Remove the assumed members from their nodes."""
         for uid in reversed(list(self._assumed)):
             self._take_uid(uid)
         self.attempts = {}
 
     def keep(self) -> None:
-        """Keep the assumed members on their nodes: the plan is carried out."""
+        """Keep the assumed members on their nodes, because the plan is executed."""
         self._assumed = {}
 
     def _total_request(self, resource: str) -> int:

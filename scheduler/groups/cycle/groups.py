@@ -345,8 +345,8 @@ class Groups:
         return not is_ahead and self._is_free(run)
 
     def _is_free(self, run: GroupRun) -> bool:
-        """Return whether a group can be planned now: no attempt is under way, and it competes with
-        no undecided group before it.
+        """Return whether a group can be planned now: no attempt is in progress, and it does not
+        compete with an undecided group before it.
         """
         return self._states.is_at_rest(run.key) and not self._planned.competes(run)
 

@@ -21,7 +21,7 @@ from scheduler.framework.groups import GroupPlanner, title
 from scheduler.groups.cycle.steps import GroupSteps
 from scheduler.state.podindex import Placed
 
-# Members are deleted one after the other while an eviction is under way.
+# Members are deleted one after the other while an eviction is in progress.
 FIRST_S = 10.0
 AGAIN_S = 60.0
 

@@ -67,12 +67,12 @@ class MemberRefusals:
         self.extend(key, zip(members, decisions, strict=True), now)
 
     def extend(self, key: str, decisions: Iterable[tuple[QueuedPod, Decision]], now: float) -> None:
-        """Let members wait, each for a reason of its own."""
+        """Queue members to be rejected, each with its own decision."""
         self.pending.extend((key, *decided) for decided in decisions)
         self.go_on(now)
 
     def go_on(self, now: float) -> None:
-        """Reject some more members, and retry those whose time has come."""
+        """Reject up to AT_A_TIME more members, and retry groups whose retry time has passed."""
         for key in [key for key, (at, _) in self.due.items() if at <= now]:
             self._queues.retry(self.due.pop(key)[1], "GroupDeadline", now)
         for _ in range(min(AT_A_TIME, len(self.pending))):
@@ -81,7 +81,9 @@ class MemberRefusals:
                 self._engine.refuse(member, decision, now)
 
     def next_deadline(self) -> float | None:
-        """Return the time of the next unconditional retry of a group, or None."""
+        """Return the earliest time at which a rejected group is retried without an event,
+        or None.
+        """
         return min((at for at, _ in self.due.values()), default=None)
 
     def is_waiting(self, member: QueuedPod) -> bool:

@@ -1,7 +1,7 @@
 """States of a group and of its members: the table of all legal transitions.
 
 `Writing` moves groups and `GroupBinding` moves members through this table; a transition that it
-does not list is rejected. While no attempt is under way, a group's state follows the members that
+does not list is rejected. While no attempt is in progress, a group's state follows the members that
 the API server reports. `python -m docs.generate` writes the table and its drawing to
 docs/reference/group-states.md.
 """
@@ -102,7 +102,7 @@ WAITING, READY, ASSIGNED, PERMITTED = "Waiting", "Ready", "Assigned", "Permitted
 PREEMPTING, PREEMPTED, FAILED = "Preempting", "Preempted", "Failed"
 
 _G, _M, _S = GroupState, MemberState, GroupStage
-# The states without an attempt under way.
+# The states without an attempt in progress.
 AT_REST: Final = (_G.PENDING, _G.GATED, _G.BOUND, _G.DISSOLVING)
 IN_ATTEMPT: Final = (_G.PLANNING, _G.RESERVED, _G.BINDING)
 

@@ -31,7 +31,7 @@ _Member = TypeVar("_Member")
 
 
 class GroupHistory:
-    """Reads the past of groups off their objects."""
+    """Derives from objects which members of a group have finished or were lost."""
 
     def __init__(self, handle: Handle, members: GroupMembers) -> None:
         self._handle = handle
@@ -46,7 +46,7 @@ class GroupHistory:
         return [pod for pod in finished if _counts(pod, is_new_run=is_new_run)]
 
     def done(self, spec: GroupSpec, key: str) -> list[Pod]:
-        """Return the finished members that count beside the waiting ones."""
+        """Return the finished members that count in addition to the waiting ones."""
         return self.completed(spec, key, self._handle.group_waiting(key).values())
 
     def current_spec(
@@ -89,7 +89,9 @@ class GroupHistory:
     def was_whole(
         self, key: str, size: int, runs: Sequence[Placed], completed: Sequence[Pod]
     ) -> bool:
-        """Return whether the group has had its minimum, by its object, its pods or their number."""
+        """Return whether the group once had its minimum: as stated by its object, by its pods, or
+        by their number.
+        """
         confirmed = sum(not one.assumed for one in runs)
         if confirmed + len(completed) >= size:
             return True
@@ -157,8 +159,8 @@ def _counts(pod: Pod, *, is_new_run: bool) -> bool:
 
 
 def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
-    """Return a group without its finished members; if none is missing any more, any waiting member
-    may start.
+    """Return a group without its finished members. If the minimum is met, any waiting member may
+    start.
     """
     left = max(0, spec.size - len(completed))
     classes = None if spec.classes is None else spec.classes.less(completed)
@@ -166,9 +168,8 @@ def _without(spec: GroupSpec, completed: Sequence[Pod]) -> GroupSpec:
 
 
 def _joined(spec: GroupSpec, bound: Sequence[Pod]) -> GroupSpec:
-    """Return the group for further members of a group that was complete once: its minimum is met.
-
-    The bound members count as its size.
+    """Return the spec for further members of a group that was complete once: its minimum is met,
+    its size is the number of bound members.
     """
     classes = None if spec.classes is None else spec.classes.at_most(bound)
     size = min(spec.size, len(bound))

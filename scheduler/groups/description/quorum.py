@@ -53,11 +53,10 @@ def taking_part(node: GroupNode, there: Mapping[str, int], bound: Mapping[str, i
 
 
 def short(spec: GroupSpec, own: str, there: Sequence[Placed], bound: Sequence[Placed]) -> str:
-    """Return the group that must not begin with the members in `there`, '' if all may or have
-    begun.
+    """Return why the first bind of a group must not start with the members in `there`, '' if it may
+    or if a pod is bound.
 
-    In a tree these are the groups above `own`, a group of pods that has not begun, and `own`
-    itself.
+    In a tree, the groups above `own` and `own` itself are checked.
     """
     if spec.tree is None:
         pods = [one.pod for one in there]

@@ -92,7 +92,7 @@ class HomogeneousPlacement:
         self._rounds = 0
 
     def question(self) -> SolverCall | Status:
-        """Return the question for the nodes as they are now."""
+        """Return the solver call for the current state of the nodes."""
         task, preferred = self.task, self._preferred
         if self._rounds == ROUNDS:
             rules = f"the rules between its members do not hold: {self._why}"

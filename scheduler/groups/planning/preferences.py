@@ -24,9 +24,8 @@ from scheduler.groups.problem.instance import DomainRule
 
 
 class PreferredPlaces(msgspec.Struct, frozen=True):
-    """How many members each row may take, and takes at least (`least`, None: 0).
-
-    Of all of them `at_most` are on the rows `worse`, where that is set. A plan there counts if the
+    """Limits on the members of each row: at most the slots, at least `least` (None: 0), and at most
+    `at_most` in total on the rows `worse`, if set. A plan with these limits is accepted if the
     values of the group's own stages equal `own`, the best possible ones.
     """
 
@@ -73,8 +72,8 @@ def places(
 
 
 def _mostly(better: IntColumn, within: IntColumn, count: int) -> Iterator[PreferredPlaces]:
-    """Yield places with the fewest inferior ones; rows with better places are used for these
-    alone.
+    """Yield limits with the fewest members on inferior rows; rows with better places are used for
+    better places only.
     """
     worse = (better == 0) & (within > 0)
     slots = np.where(worse, within, better)
@@ -139,7 +138,7 @@ def narrowed(roles: Sequence[RoleMembers]) -> Iterator[list[RoleMembers]]:
 
 
 def preferring(found: NodeProblem, preferred: PreferredPlaces) -> NodeProblem:
-    """Return the problem with the least and the most members that preferences allow on its rows."""
+    """Return the problem with the minimum and maximum members per row that the preferences set."""
     instance, least = found.instance, preferred.least
     if least is not None:
         more = tuple(int(least[row]) if row < len(least) else 0 for row in found.rows)
@@ -161,8 +160,8 @@ def preferring(found: NodeProblem, preferred: PreferredPlaces) -> NodeProblem:
 
 
 def _steps(costs: IntMatrix, slots: IntColumn) -> tuple[IntMatrix, np.ndarray]:
-    """Return what each further member lacks on a row, made non-decreasing, and which of these
-    places exist.
+    """Return the cost of each further member on a row, made non-decreasing, and a mask of the
+    places that exist.
     """
     further = np.diff(costs, axis=0, prepend=0)
     there = np.arange(1, len(costs) + 1)[:, None] <= slots[: costs.shape[1]]
@@ -170,5 +169,5 @@ def _steps(costs: IntMatrix, slots: IntColumn) -> tuple[IntMatrix, np.ndarray]:
 
 
 def _within(steps: IntMatrix, there: np.ndarray, value: int) -> IntColumn:
-    """Return by row how many members lack no more than `value` each."""
+    """Return by row how many members cost at most `value` each."""
     return np.asarray(((steps <= value) & there).sum(axis=0))

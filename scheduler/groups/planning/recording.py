@@ -118,7 +118,7 @@ class PlanOutcome:
 
     def _may_dissolve(self, task: GroupTask, record: GroupRecord, bound: Sequence[Placed]) -> bool:
         if record.released_at > task.context.now - RELEASE_AGAIN_S:
-            return False  # their evictions are under way
+            return False  # their evictions are in progress
         waiting = self._handle.group_members(task.key, task.context.members[0])
         needed = task.needs or task.spec
         return conditions.may_dissolve(task.key, needed, bound, self._members, waiting)

@@ -83,7 +83,9 @@ class WorkloadGroups:
         return [ApiCall("PATCH", path, body, STRATEGIC_PATCH)]
 
     def was_placed(self, obj: Group) -> bool:
-        """Return whether its condition, whose type depends on the version, is true."""
+        """Return whether one of its conditions for a scheduled group is true; their type depends on
+        the version.
+        """
         conditions = map(obj.condition, (CONDITION_1_36, CONDITION, self.condition))
         return any(one is not None and one.status == "True" for one in conditions)
 
@@ -92,17 +94,17 @@ class WorkloadGroups:
         return renamed(obj, name, status=WorkloadGroupStatus())
 
     def key(self, obj: Group) -> str:
-        """Return `namespace/name` behind the word that sets these groups apart."""
+        """Return the group's key: the prefix of this source, then `namespace/name`."""
         return f"{self.prefix}{obj.metadata.namespace}/{obj.metadata.name}"
 
     def parent(self, obj: Group) -> str:
-        """Return the key of the CompositePodGroup that it is in, or an empty text."""
+        """Return the key of its parent CompositePodGroup, or ''."""
         name = obj.spec.parent_composite_pod_group_name
         return f"{COMPOSITE_PREFIX}{obj.metadata.namespace}/{name}" if name else ""
 
     def key_of(self, obj: Group) -> str:
-        """Return the label that its topology constraint names, or an empty text; ObjectError beside
-        words of a tree.
+        """Return the label that its topology constraint names, or ''; ObjectError if the PodGroup
+        also has annotations of a topology tree.
         """
         key = _key_label(obj.spec.scheduling_constraints.topology)
         beside = next((one for one in annotated.OF_TREES if one in obj.metadata.annotations), "")
@@ -145,7 +147,7 @@ class WorkloadGroups:
 
 
 def workload(reference: WorkloadReference | None) -> str:
-    """Return the name of the Workload that a group is made from, or an empty text."""
+    """Return the name of the Workload that the group was created from, or ''."""
     return "" if reference is None else reference.workload_name
 
 
@@ -161,8 +163,8 @@ def _words(one: Condition) -> tuple[str, str, str]:
 
 
 def _key_label(topology: tuple[Any, ...]) -> str:
-    """Return the label that a topology constraint names, '' without one; ObjectError for any other
-    constraint.
+    """Return the label that a topology constraint names, '' without a constraint; ObjectError for
+    any other constraint.
     """
     if len(topology) > 1:
         raise ObjectError(

@@ -45,7 +45,8 @@ _RAW, _METADATA, _FINALIZERS = 2, 1, 14
 class WriteError(Exception):
     """The reason why a claim was not written; with `is_doubtful` the result is unknown.
 
-    A doubtful write is resolved from the version `settled_by` on: it arrived in time, or never can.
+    If the claim is read at resource version `settled_by` or later, a doubtful write has either
+    arrived or never will.
     """
 
     def __init__(self, text: str, *, is_doubtful: bool = False, settled_by: str = "") -> None:
@@ -55,7 +56,9 @@ class WriteError(Exception):
 
 
 class _ConflictError(Exception):
-    """Another writer has changed the claim since `version`; with `is_doubtful` that is unknown."""
+    """Another writer has changed the claim since `version`; with `is_doubtful` it is unknown
+    whether our write came first.
+    """
 
     def __init__(self, text: str, version: str, *, is_doubtful: bool) -> None:
         super().__init__(text)
@@ -231,9 +234,9 @@ def _protect(claim: ResourceClaim) -> Steps:
 
 
 def _taken(answer: CallResult, doing: str, claim: ResourceClaim) -> ResourceClaim:
-    """Return the claim from the response to a write on `claim`.
+    """Return the claim in the response to a write of `claim`.
 
-    _ConflictError when the claim must be read again, WriteError when that is useless.
+    _ConflictError if the claim must be read again, WriteError if another read cannot help.
     """
     if answer.ok:
         return _claim(answer)

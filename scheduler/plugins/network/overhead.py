@@ -242,9 +242,10 @@ def cheapest_best(nodes: Nodes, raw: IntColumn, *, score_at_zero: int = 100) -> 
 
 @lru_cache(maxsize=64)
 def _shares(width: int) -> IntColumn:
-    """Return 100 minus the percentage for each distance from the cheapest up to `width`.
+    """Return scores by distance from the cheapest cost: 100 minus its percentage of `width`, up to
+    `width`.
 
-    The cheapest is at `_TABLE`, so that a slice of the table starts with the cost 0.
+    The first `_TABLE` entries are 100, so that a slice of the table can start at cost 0.
     """
     shares = 100 - 100 * np.arange(width + 1) // width
     table: IntColumn = np.concatenate((np.full(_TABLE, 100), shares))

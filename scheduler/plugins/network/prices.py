@@ -84,9 +84,10 @@ class PlaceCosts:
         return TieVerdicts(sums[:size], sums[size : 2 * size], sums[2 * size :].astype(np.int64))
 
     def _of_limit(self, limit: int) -> FloatMatrix:
-        """Return, [column, 3 x place], 1 where a limit holds, 1 where it is broken, and the cost.
+        """Return a matrix [column, 3 x place] for one limit: 1 if the path keeps the limit, 1 if it
+        exceeds the limit, and the cost.
 
-        The limit of an unknown path neither holds nor is broken.
+        For an unknown path, the first two are 0.
         """
         found = self._prices_by_limit.get(limit)
         if found is None:

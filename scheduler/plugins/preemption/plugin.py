@@ -172,7 +172,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return PostFiltered(nominated_node=node, victims=victims, text=text, disruption=disruption)
 
     def refusal(self, pod: Pod, nodes: Nodes, failure: FitFailure) -> str:
-        """Return why the pod may not evict pods now, or ''."""
+        """Return why the pod may not evict pods at the moment, or ''."""
         if pod.spec.preemption_policy == "Never":
             return NEVER
         row = nodes.row(pod.status.nominated_node_name)

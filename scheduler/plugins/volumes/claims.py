@@ -58,7 +58,7 @@ def has_storage(pod: Pod) -> bool:
 
 
 def keeps_volumes(before: Placed | None, after: Placed | None) -> bool:
-    """Return whether a pod stays on its node with the same volumes."""
+    """Return whether a change leaves the pod on the same node with the same volumes."""
     return (
         before is not None
         and after is not None

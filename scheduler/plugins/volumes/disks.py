@@ -19,7 +19,7 @@ Disk = tuple[str, ...]
 
 
 def disks_of(volume: Volume) -> tuple[tuple[Disk, bool], ...]:
-    """Return the disks of a volume, each with whether it is only read.
+    """Return the disks of a volume as (disk, whether it is mounted read-only).
 
     An RBD image counts once per monitor, since one shared monitor makes two images the same.
     """
@@ -41,12 +41,14 @@ def disks_of(volume: Volume) -> tuple[tuple[Disk, bool], ...]:
 
 
 def pod_disks(pod: Pod) -> tuple[tuple[Disk, bool], ...]:
-    """Return the disks of a pod, each with whether it is only read."""
+    """Return the disks of a pod as (disk, whether it is mounted read-only)."""
     return tuple(disk for volume in pod.spec.volumes for disk in disks_of(volume))
 
 
 def pod_claims(pod: Pod) -> tuple[str, ...]:
-    """Return the claims, as `namespace/name`, that a pod names itself (not its ephemeral ones)."""
+    """Return the claims, as `namespace/name`, that the pod's spec names; ephemeral claims are
+    excluded.
+    """
     namespace = pod.metadata.namespace
     return tuple(
         f"{namespace}/{volume.persistent_volume_claim.claim_name}"
@@ -56,7 +58,7 @@ def pod_claims(pod: Pod) -> tuple[str, ...]:
 
 
 class DisksInUse:
-    """Disk → node → how often it is written and read there; claim → node → number of uses."""
+    """Counts by disk and node the writable and read-only mounts, and by claim and node the uses."""
 
     kinds: tuple[str, ...] = ()
     follows = frozenset(("Pod",))
@@ -73,7 +75,7 @@ class DisksInUse:
             self._count(placed, 1)
 
     def passes_over(self, placed: Placed) -> bool:
-        """Return whether pods of such a spec use no disk."""
+        """Return whether a pod with this spec uses no disk."""
         return not self._has_storage.of(placed)
 
     def apply(self, change: Change) -> None:
@@ -89,7 +91,7 @@ class DisksInUse:
             self._count(after, 1)
 
     def columns(self) -> Mapping[str, Any]:
-        """Return the numbers by disk or claim and node."""
+        """Return the counts by disk or claim and node."""
         found: dict[str, Any] = {}
         for disk, nodes in self._disks.items():
             found.update({f"{' '.join(disk)} on {node}": both for node, both in nodes.items()})
@@ -98,11 +100,11 @@ class DisksInUse:
         return found
 
     def users(self, disk: Disk) -> Mapping[str, tuple[int, int]]:
-        """Return node → (how often it is written, how often read) for one disk."""
+        """Return (number of writable mounts, number of read-only mounts) of one disk, by node."""
         return self._disks.get(disk, {})
 
     def claim_users(self, claim: str) -> Mapping[str, int]:
-        """Return node → number of uses of one claim by pods."""
+        """Return the number of uses of one claim by pods, by node."""
         return self._claims.get(claim, {})
 
     def _count(self, placed: Placed, sign: int) -> None:
@@ -121,7 +123,7 @@ class DisksInUse:
 
 
 def conflicts(wanted: Iterable[tuple[Disk, bool]], other: Pod) -> bool:
-    """Return whether a pod with these disks cannot be on a node with `other`."""
+    """Return whether a pod with the disks `wanted` cannot share a node with the pod `other`."""
     used = pod_disks(other)
     return any(
         disk == own and not (reads and is_read) for disk, is_read in wanted for own, reads in used

@@ -63,7 +63,7 @@ export function time() {
   /** @param {number} index the decision just made; past the last one is now */
   async function go(index) {
     wanted = index;
-    if (isTravelling) return; // the one under way goes on to where the slider is by then
+    if (isTravelling) return; // the one in progress goes on to where the slider is by then
     isTravelling = true;
     try {
       for (let at = -1; at !== wanted;) {

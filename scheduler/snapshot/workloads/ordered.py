@@ -1,8 +1,8 @@
-"""StatefulSets and DaemonSets: pods for an ordinal, or for a node.
+"""StatefulSets and DaemonSets: their pods, by ordinal or by node.
 
-If such a workload was given apart and its template differs from that of its pods, the first step of
-a rolling update is simulated: the StatefulSet's last pod, or as many daemon pods as may be
-unavailable, are replaced.
+If such a workload is given in a separate file and its template differs from that of its pods, the
+first step of a rolling update is simulated: the StatefulSet's last pod, or as many daemon pods as
+may be unavailable, are replaced.
 """
 
 from collections.abc import Callable, Iterable, Iterator

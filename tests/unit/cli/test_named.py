@@ -115,7 +115,7 @@ def test_explain_takes_what_kubectl_takes(ask, words, code, reported):
 
 
 def test_a_name_in_another_namespace_is_pointed_out(ask):
-    """The commonest mistake is a missing `-n`."""
+    """If the name exists in another namespace only, the message names it and `-n`."""
     code, _, err = ask("explain", "deploy/web")
     assert 1 == code
     assert "error: default/web: not in namespace default, but in shop: use -n\n" == err

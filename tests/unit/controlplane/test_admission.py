@@ -89,7 +89,7 @@ def test_a_toleration_is_redundant_if_another_includes_it(own, added, kept):
 
 
 def storage_class(name, created="", default="true"):
-    """Return a StorageClass that may be the default."""
+    """Return a StorageClass whose default-class annotation has the value `default`."""
     meta = {"name": name, "annotations": {admission.DEFAULT_CLASS: default}}
     return {"metadata": meta | ({"creationTimestamp": created} if created else {})}
 

@@ -20,8 +20,8 @@ from tests.property.tinyplugins import ALL, spec_of
 
 
 class LastLeaves(Plugin[NoArgs]):
-    """Before binding, wait until the pod `first` uses no capacity any more; `first` waits in
-    vain.
+    """Before binding, waits until the pod `first` uses no capacity. The pod `first` itself never
+    gets there.
     """
 
     reads = ("pod.deleted",)
@@ -37,7 +37,7 @@ class LastLeaves(Plugin[NoArgs]):
 
 
 class Babbler(Plugin[NoArgs]):
-    """Yields a value that no plugin may yield."""
+    """A plugin that yields an invalid value."""
 
     def pre_bind(self, cycle: Cycle, node: str) -> Generator[Any, Any, Status]:
         yield "please"
@@ -69,7 +69,9 @@ def bind_of(rig: Rig) -> Bind:
 
 
 def test_a_wait_that_ends_another_wait_is_reported_once():
-    """Two waits end together: the first one's end fulfils the second, which then only binds."""
+    """Two waits time out together. The end of the first fulfils the second, whose pod is then bound
+    once.
+    """
     rig = rig_of(LastLeaves, pods=("first", "second"))
     rig.pass_time(20)
     rig.run(0)
@@ -142,7 +144,9 @@ def taken(rig: Rig) -> None:
     ],
 )
 def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
-    """The executor gets the reason, and the pod is back in the queue with that reason."""
+    """A bind to a node that was replaced meanwhile is not sent. The executor gets the reason, and
+    the pod returns to the queue with it.
+    """
     rig = rig_of()
     bind = bind_of(rig)
     assert "" == rig.engine.objection(bind)
@@ -162,8 +166,8 @@ def test_a_bind_whose_node_is_another_by_now_is_not_sent(change: Any, why: str):
 
 
 def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_small_by_now():
-    """The pod's capacity is reserved until the bind cannot arrive any more; then the pod is back in
-    the queue.
+    """The pod's capacity stays reserved until the first bind can no longer arrive; then the pod
+    returns to the queue.
     """
     rig = rig_of()
     rig.delay(rig.wire.index(bind_of(rig)))
@@ -182,7 +186,9 @@ def test_a_bind_that_may_still_arrive_is_not_repeated_on_a_node_that_is_too_smal
 
 
 def test_a_resource_that_no_plugin_checked_is_not_checked_later():
-    """No plugin counts memory here: a lack of it rejects no pod."""
+    """No plugin of this profile checks memory, so a node with too little memory does not reject the
+    pod.
+    """
     rig = rig_of(pods=())
     rig.api.put("Pod", make_pod("p", requests={"cpu": "1", "memory": "65Gi"}))
     rig.watch("Pod")
@@ -192,8 +198,8 @@ def test_a_resource_that_no_plugin_checked_is_not_checked_later():
 
 
 def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
-    """A pod that is deleted while a plugin waits is dropped, whatever the plugin does at its
-    end.
+    """A pod that is deleted during a plugin's wait is dropped even if the plugin fails when it is
+    closed.
     """
     rig = rig_of(labels={"raise": "close"})
     rig.api.remove("Pod", "default/p")
@@ -205,7 +211,7 @@ def test_a_fault_while_a_wait_is_closed_does_not_lose_the_pod():
 
 
 def test_what_is_no_question_is_a_fault():
-    """A plugin that yields an invalid value fails by name."""
+    """If a plugin yields an invalid value, the pod fails and the condition names the plugin."""
     rig = rig_of(Babbler)
 
     reported = rig.queued("p").reported
@@ -213,7 +219,7 @@ def test_what_is_no_question_is_a_fault():
 
 
 def test_not_found_is_looked_up_before_a_pod_is_given_up():
-    """A 404 that does not mean the pod (a proxy, a starting server) must not lose it."""
+    """A 404 that is not about the pod (a proxy, a starting server) does not drop the pod."""
     rig = rig_of()
     rig.refuse(rig.wire.index(bind_of(rig)), 404)
     rig.deliver(0)
@@ -226,7 +232,7 @@ def test_not_found_is_looked_up_before_a_pod_is_given_up():
 
 
 def test_a_call_without_an_answer_fails_after_a_minute():
-    """A plugin's lost call does not hold its pod for ever."""
+    """A plugin's call without an answer does not block its pod forever."""
     rig = rig_of(labels={"prebind": "call"})
     (call,) = [place for place, e in enumerate(rig.wire) if isinstance(e, Call)]
     rig.swallow(call)
@@ -244,7 +250,7 @@ def test_a_call_without_an_answer_fails_after_a_minute():
 
 
 def test_a_bind_without_an_answer_is_looked_up_after_a_minute():
-    """A lost bind is looked up, and sent again when it was not carried out."""
+    """A bind without an answer is looked up, and sent again if it was not carried out."""
     rig = rig_of()
     rig.swallow(rig.wire.index(bind_of(rig)))
     rig.pass_time(60)

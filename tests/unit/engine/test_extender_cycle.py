@@ -51,29 +51,29 @@ class Exchange:
         self.rig.run()
 
     def asked(self) -> list[AskExtender]:
-        """Take the questions off the wire."""
+        """Remove all extender calls in flight and return them."""
         found = [effect for effect in self.rig.wire if isinstance(effect, AskExtender)]
         self.rig.wire = [e for e in self.rig.wire if not isinstance(e, AskExtender)]
         return found
 
     def question(self) -> AskExtender:
-        """Remove the only question in flight."""
+        """Remove the only extender call in flight and return it."""
         (found,) = self.asked()
         return found
 
     def say(self, question: AskExtender, **answer: Any) -> None:
-        """Answer a request."""
+        """Answer a call."""
         body = ExtenderAnswer(**answer)
         self.rig.handle(Answer(question.id, 200, body=body))
         self.rig.run()
 
     def fail(self, question: AskExtender, message: str = "no") -> None:
-        """Leave a question unanswered, as the executor reports it."""
+        """End a call without an answer, as the executor reports it."""
         self.rig.handle(Answer(question.id, 0, "ExtenderFailed", message))
         self.rig.run()
 
     def bound(self) -> str:
-        """Return the node of the bind on the wire, or an empty text."""
+        """Return the node of the bind in flight, or ''."""
         return next((e.node for e in self.rig.wire if isinstance(e, Bind)), "")
 
     def last_message(self) -> str:
@@ -85,7 +85,9 @@ class Exchange:
 
 
 def test_a_filter_sees_what_the_plugins_left():
-    """Names of feasible nodes are sent; only those that pass may be chosen."""
+    """The names of feasible nodes are sent, and only nodes that the extender passes may be
+    chosen.
+    """
     exchange = Exchange(FILTER, nodes=4)
     question = exchange.question()
     assert ("filter", "uid-p", ("n0", "n1", "n2", "n3")) == (
@@ -99,14 +101,16 @@ def test_a_filter_sees_what_the_plugins_left():
 
 
 def test_a_node_without_capacity_is_not_sent():
-    """Plugins filter before extenders."""
+    """Plugins filter before extenders, so an extender receives no node that lacks capacity."""
     exchange = Exchange(FILTER, nodes=3, cpu=3, requests={"cpu": 2})
 
     assert ("n0", "n1") == exchange.question().nodes
 
 
 def test_extenders_are_asked_one_after_the_other():
-    """The second receives the nodes that the first passed; for the third none is left."""
+    """The second extender receives the nodes that the first passed. The third is not called,
+    because no node is left.
+    """
     exchange = Exchange(
         FILTER,
         ConfiguredExtender(1, "http://g", filters=True),
@@ -125,7 +129,9 @@ def test_extenders_are_asked_one_after_the_other():
 
 
 def test_nodes_without_a_message_have_no_reason():
-    """The sentence counts all nodes and names no reason for them."""
+    """The message counts all nodes, and names no reason for nodes that the extender rejected
+    without one.
+    """
     exchange = Exchange(FILTER)
     exchange.say(exchange.question(), nodes=None)
 
@@ -152,7 +158,9 @@ def test_an_unrequested_node_in_a_response_is_an_error():
 
 
 def test_an_ignorable_extender_that_fails_is_passed_over():
-    """The pod is scheduled as without it, and the fault is reported."""
+    """If an ignorable extender fails, the pod is scheduled without it, and the fault is
+    reported.
+    """
     exchange = Exchange(ConfiguredExtender(0, "http://f", filters=True, ignorable=True))
     exchange.fail(exchange.question())
 
@@ -161,7 +169,9 @@ def test_an_ignorable_extender_that_fails_is_passed_over():
 
 
 def test_an_extender_that_is_not_interested_is_not_asked():
-    """The extender's managed resources decide, in requests and limits of all containers."""
+    """An extender is called only for pods whose containers request or limit one of its managed
+    resources.
+    """
     gpu = ConfiguredExtender(0, "http://f", filters=True, managed=frozenset({"e.io/gpu"}))
     assert [] == Exchange(gpu).asked()
 
@@ -178,7 +188,9 @@ def test_an_extender_that_is_not_interested_is_not_asked():
 
 
 def test_scores_are_added_on_the_plugins_scale():
-    """Ten times the score times the weight; all scoring extenders are called at once."""
+    """An extender adds ten times its score times its weight. All scoring extenders are called at
+    once.
+    """
     exchange = Exchange(
         ConfiguredExtender(0, "http://f", prioritizes=True, weight=2),
         ConfiguredExtender(1, "http://g", prioritizes=True, weight=1),
@@ -201,7 +213,7 @@ def test_scores_are_added_on_the_plugins_scale():
 
 
 def test_one_node_alone_is_not_scored():
-    """No extender is called for scores."""
+    """With one feasible node no extender is called for scores."""
     exchange = Exchange(FILTER, ConfiguredExtender(1, "http://g", prioritizes=True))
     exchange.say(exchange.question(), nodes=("n1",))
 
@@ -218,7 +230,7 @@ def test_a_failing_scorer_gives_no_scores():
 
 
 def test_any_number_may_come_as_a_score():
-    """Negative totals still beat infeasible nodes, and huge ones do not overflow."""
+    """A node with a negative total precedes infeasible nodes, and large scores do not overflow."""
     exchange = Exchange(ConfiguredExtender(0, "http://g", prioritizes=True, weight=100), nodes=3)
     exchange.say(exchange.question(), scores=(("n0", -(2**70)), ("n1", -(10**6)), ("n2", -(2**63))))
 
@@ -229,7 +241,9 @@ def test_any_number_may_come_as_a_score():
 
 
 def test_the_profile_waits():
-    """No other pod of the profile is tried, no work is left, and the engine has a deadline."""
+    """While an extender is called, no other pod of the profile is tried, the engine has no work,
+    and its deadline is set.
+    """
     exchange = Exchange(FILTER)
     exchange.rig.api.put("Pod", make_pod("q"))
     exchange.rig.watch("Pod")
@@ -261,8 +275,8 @@ def test_another_profile_goes_on():
 
 
 def test_no_answer_at_all():
-    """After the extender's time limit and a margin the attempt fails; a late answer changes
-    nothing.
+    """Without an answer, the attempt fails after the extender's time limit and a margin. A late
+    answer has no effect.
     """
     exchange = Exchange(FILTER)
     question = exchange.question()
@@ -296,7 +310,7 @@ def test_the_pod_is_deleted():
 
 
 def test_the_pod_is_asked_to_go():
-    """A pod that is being deleted is not bound any more."""
+    """A pod with a deletion timestamp is not bound."""
     exchange = Exchange(FILTER)
     exchange.rig.api.terminate("default/p")
     exchange.rig.watch("Pod")
@@ -341,7 +355,9 @@ def test_the_nodes_change(change: Callable[[Exchange], None]):
 
 
 def test_a_node_that_came_meanwhile_is_shown_before_the_pod_is_given_up():
-    """The extenders get the new node once; a node added after that causes a retry of the pod."""
+    """A node added during the call is sent to the extenders once. A node added after that causes a
+    retry of the pod.
+    """
     exchange = Exchange(FILTER, nodes=1)
     for name in ("n1", "n2"):
         exchange.rig.api.put("Node", make_node(name))
@@ -356,7 +372,7 @@ def test_a_node_that_came_meanwhile_is_shown_before_the_pod_is_given_up():
 
 
 def test_all_nodes_go():
-    """The message is that of a cluster without nodes."""
+    """If all nodes are deleted during the call, the message is that of a cluster without nodes."""
     exchange = Exchange(FILTER)
     for name in ("n0", "n1"):
         exchange.rig.api.remove("Node", name)
@@ -367,9 +383,8 @@ def test_all_nodes_go():
 
 
 def test_the_lease_is_lost():
-    """No further call is made.
-
-    With the lease regained the pod is tried again, other answers are late.
+    """Without the lease no further extender is called. When it is regained, the pod is tried again
+    and earlier answers are ignored.
     """
     exchange = Exchange(FILTER)
     before = exchange.question()
@@ -388,7 +403,9 @@ def test_the_lease_is_lost():
 
 
 def test_the_nominated_node_is_sent_alone():
-    """If it passes, the pod is placed there and no other node is sent."""
+    """The nominated node is sent first, alone. If it passes, the pod is placed there without
+    another call.
+    """
     exchange = Exchange(FILTER, nodes=3, nominated="n2")
     question = exchange.question()
     assert ("n2",) == question.nodes
@@ -475,7 +492,7 @@ def test_an_extender_may_add_a_victim_that_runs_on_the_node():
 
 
 def test_nothing_is_left_of_the_candidates():
-    """The pod waits, with that message."""
+    """If the extender drops all candidates, the pod waits with a message that states it."""
     exchange = full(PREEMPT)
     exchange.say(exchange.question(), offers=())
 
@@ -495,7 +512,9 @@ def test_nothing_is_left_of_the_candidates():
 def test_an_answer_about_victims_that_makes_no_sense(
     offers: tuple[Offer, ...], text: str, *, ignorable: bool
 ):
-    """An ignorable extender is skipped, another one ends the preemption."""
+    """For an invalid answer about victims, an ignorable extender is skipped; another one ends the
+    preemption.
+    """
     exchange = full(ConfiguredExtender(0, "http://e", preempts=True, ignorable=ignorable))
     exchange.say(exchange.question(), offers=offers)
 
@@ -510,7 +529,9 @@ def test_an_answer_about_victims_that_makes_no_sense(
 
 
 def test_the_victim_goes_while_the_extender_thinks():
-    """No pod is evicted; the next attempt finds the capacity that it left."""
+    """If the victim terminates during the call, no pod is evicted; the next attempt finds the freed
+    capacity.
+    """
     exchange = full(PREEMPT)
     question = exchange.question()
     exchange.rig.api.remove("Pod", "default/low-a")
@@ -591,8 +612,8 @@ def test_plugins_before_the_bind_are_carried_out():
 
 
 def test_only_nodes_with_a_reason_that_is_not_final_may_get_capacity_by_evictions():
-    """A node without a reason, or called unresolvable, is left alone; a final reason counts first.
-    Rejected nodes are grouped by reason.
+    """Nodes that an extender rejects without a reason, or as unresolvable, are no candidates;
+    unresolvable takes precedence. Rejected nodes are grouped by reason.
     """
     cluster = Cluster()
     for name in "sabcde":

@@ -1,5 +1,5 @@
-"""Groups in the engine: pods that do not compete are scheduled while the solver works, later ones
-overtake no group.
+"""Groups in the engine: pods that do not compete for the group's nodes are scheduled while the
+solver runs; later pods do not overtake a group.
 """
 
 from __future__ import annotations
@@ -96,9 +96,8 @@ def bound(effects: list[Effects]) -> set[str]:
 
 
 def test_pods_that_do_not_compete_go_on_while_the_solver_works():
-    """A later pod uses the capacity of a node beyond the amount that the group could use.
-
-    An earlier one may use any node.
+    """While the solver runs, a later pod may use the capacity of a node that exceeds what the group
+    could use. A pod created earlier may use any node.
     """
     floor = Floor(nodes=4, size=6)
     floor.handle(Watched("Node", "ADDED", make_node("large", cpu=8)))
@@ -119,9 +118,8 @@ def test_pods_that_do_not_compete_go_on_while_the_solver_works():
 
 
 def test_members_that_arrive_together_get_no_waiting_condition():
-    """A gate's verdict is reported after a turn has processed all arrivals.
-
-    For an incomplete group it is.
+    """The gate's verdict is reported after a turn has processed all arrivals, so only an incomplete
+    group gets the condition.
     """
     floor = Floor(nodes=4, size=6)
     assert [] == [one for one in floor.run() if isinstance(one, SetStatus)]
@@ -133,7 +131,9 @@ def test_members_that_arrive_together_get_no_waiting_condition():
 
 
 def test_groups_are_planned_one_after_the_other():
-    """The second is sent to the solver once the first is placed, so that no answer is stale."""
+    """The second group is sent to the solver after the first is placed, so that no answer
+    is stale.
+    """
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
     first = the_solve(floor.run())
@@ -147,7 +147,9 @@ def test_groups_are_planned_one_after_the_other():
 
 
 def test_a_group_in_the_line_is_put_back_with_a_lost_lease():
-    """The next leader finds all members of both groups waiting."""
+    """When the lease is lost, the members of a planned and of a waiting group return to the queue,
+    and the next leader finds all of them pending.
+    """
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
     floor.run()
@@ -165,7 +167,7 @@ def test_a_group_in_the_line_is_put_back_with_a_lost_lease():
 
 
 def test_whom_an_unproven_answer_leaves_out_is_tried_again():
-    """A lack of capacity for more was not proven: the retry needs no change in the cluster."""
+    """Members that an unproven answer leaves out are retried without a change in the cluster."""
     floor = Floor(nodes=0, size=0)
     floor.handle(Watched("Node", "ADDED", make_node("n0")))
     spec = WorkloadGroupSpec(SchedulingPolicy(gang=GangPolicy(2)))
@@ -198,7 +200,9 @@ def test_whom_an_unproven_answer_leaves_out_is_tried_again():
 
 
 def test_a_member_deleted_while_its_group_is_queued_affects_no_other():
-    """The deleted member's siblings return to the queue, and are not planned without it."""
+    """If a member is deleted while its group waits to be planned, the other members return to the
+    queue.
+    """
     floor = Floor(nodes=4, size=6)
     floor.another("h", 6)
     first = the_solve(floor.run())
@@ -213,14 +217,14 @@ def test_a_member_deleted_while_its_group_is_queued_affects_no_other():
 
 
 def in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Process three more members in one turn of the engine."""
+    """Process at most three members in one turn of the engine."""
     monkeypatch.setattr(groupflights, "AT_A_TIME", 3)
     monkeypatch.setattr(refusals, "AT_A_TIME", 3)
 
 
 def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
-    """The capacity of a large group is assumed at once; no bind is sent before all are reserved,
-    then some in each turn.
+    """All members of a large group are assumed at once and reserved in several turns. The first
+    bind is sent after the last reserve, the binds again in several turns.
     """
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=7)
@@ -242,9 +246,8 @@ def test_a_large_group_goes_in_turns_and_others_in_between(monkeypatch):
 
 @pytest.mark.parametrize("turns", range(8))
 def test_a_member_that_fails_recalls_all_that_have_not_been_let_go(monkeypatch, turns):
-    """Before the first bind no member is bound.
-
-    Later no further one is, and the rest return to the queue.
+    """If a member fails before the first bind, no member is bound. If it fails later, no further
+    member is bound and the rest return to the queue.
     """
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=8)
@@ -262,7 +265,9 @@ def test_a_member_that_fails_recalls_all_that_have_not_been_let_go(monkeypatch, 
 
 
 def test_a_member_that_is_asked_to_go_before_its_reserve_recalls_the_others(monkeypatch):
-    """The deletion is processed at its turn; no member was bound by then."""
+    """A member is deleted before its reserve: no member is bound, and the others return to the
+    queue.
+    """
     in_turns(monkeypatch)
     floor = Floor(nodes=2, size=8)
     floor.solve(the_solve(floor.run()))
@@ -275,7 +280,9 @@ def test_a_member_that_is_asked_to_go_before_its_reserve_recalls_the_others(monk
 
 
 def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
-    """Members that are rejected first wait with the others; changes meanwhile wake all of them."""
+    """A large group is rejected over several turns. Changes in between wake all members, also those
+    rejected first.
+    """
     in_turns(monkeypatch)
     floor = Floor(nodes=1, size=8)
     floor.solve(the_solve(floor.run()))
@@ -291,7 +298,7 @@ def test_a_large_group_is_refused_in_turns_and_comes_back_whole(monkeypatch):
 
 
 def test_the_gate_checks_a_group_once_when_all_its_members_change(monkeypatch):
-    """A thousand members with new conditions would otherwise be counted a thousand times."""
+    """When a thousand members change, their group is counted once, not a thousand times."""
     floor = Floor(nodes=1, size=8)
     floor.solve(the_solve(floor.run()))
     for number in range(8):
@@ -314,7 +321,7 @@ def test_the_gate_checks_a_group_once_when_all_its_members_change(monkeypatch):
 
 
 def test_later_pods_cannot_keep_a_group_waiting():
-    """Such pods wait until the group has its nodes, and keep their order."""
+    """Later pods that compete wait until the group has its nodes, and keep their order."""
     floor = Floor(nodes=4, size=6)
     first = the_solve(floor.run())
     for number in range(16):
@@ -328,7 +335,9 @@ def test_later_pods_cannot_keep_a_group_waiting():
 
 
 def test_while_a_second_answer_is_awaited_later_pods_leave_the_group_its_nodes():
-    """An earlier pod may take a chosen node; then the group is solved again."""
+    """An earlier pod may take a chosen node; then the group is solved again, and later pods may not
+    use its nodes meanwhile.
+    """
     floor = Floor(nodes=4, size=6)
     floor.handle(Watched("Node", "ADDED", make_node("large", cpu=5)))
     first = the_solve(floor.run())
@@ -346,7 +355,9 @@ def test_while_a_second_answer_is_awaited_later_pods_leave_the_group_its_nodes()
 
 
 def test_a_lost_lease_puts_the_members_back():
-    """An answer to a question of an earlier term has no effect."""
+    """When the lease is lost, members return to the queue; a solver answer of the earlier term has
+    no effect.
+    """
     floor = Floor(nodes=2, size=3)
     question = the_solve(floor.run())
     floor.handle(Leading(active=False))
@@ -359,7 +370,9 @@ def test_a_lost_lease_puts_the_members_back():
 
 
 def test_a_solver_that_does_not_answer_lets_the_members_try_again():
-    """The members' condition has the reason; the next attempt calls the solver again."""
+    """If the solver does not answer, the members' condition states it, and the next attempt calls
+    the solver again.
+    """
     floor = Floor(nodes=2, size=3)
     floor.run()
     deadline = floor.engine.next_wakeup()
@@ -375,7 +388,9 @@ def test_a_solver_that_does_not_answer_lets_the_members_try_again():
 
 
 def test_a_member_that_goes_while_the_solver_works_ends_the_attempt():
-    """The others wait for a replacement; no member is placed."""
+    """If a member is deleted while the solver runs, no member is placed; the others wait for a
+    replacement.
+    """
     floor = Floor(nodes=2, size=3)
     question = the_solve(floor.run())
     floor.handle(Watched("Pod", "DELETED", make_pod("g-1", labels=LABELS)))
@@ -391,8 +406,8 @@ def test_a_member_that_goes_while_the_solver_works_ends_the_attempt():
 
 
 def test_a_member_whose_bind_is_refused_keeps_its_capacity():
-    """Half the group is bound: a pod that took the capacity of the rest would keep the group
-    partial forever.
+    """When a bind is rejected and half of the group is bound, the remaining capacity stays
+    reserved. Otherwise another pod could take it and the group would stay partially bound.
     """
     floor = Floor(nodes=2, size=8)
     floor.solve(the_solve(floor.run()))
@@ -417,8 +432,8 @@ def test_a_member_whose_bind_is_refused_keeps_its_capacity():
 
 @pytest.mark.parametrize("is_begun", [False, True])
 def test_gated_members_keep_their_capacity_in_a_started_group(*, is_begun: bool):
-    """A bind is in flight when another is refused: the others are put on hold, and keep nominations
-    until they are reported.
+    """A bind is in flight when another one is rejected. The other members are put on hold, and keep
+    their nominations until these are reported.
     """
     floor = Floor(nodes=1, size=4)
     floor.solve(the_solve(floor.run()))
@@ -447,7 +462,9 @@ def test_gated_members_keep_their_capacity_in_a_started_group(*, is_begun: bool)
 
 @pytest.mark.parametrize("first_is_bound", [False, True])
 def test_no_member_is_bound_when_all_others_were_refused(first_is_bound: bool):
-    """The last bind is still to be sent, or sent again: alone it would start its group in part."""
+    """If all other binds were rejected, the last bind is not sent or retried, because it would
+    leave the group partially bound.
+    """
     floor = Floor(1, 4)
     floor.solve(the_solve(floor.run()))
     binds = [one for one in floor.run() if isinstance(one, Bind)]
@@ -463,8 +480,8 @@ def test_no_member_is_bound_when_all_others_were_refused(first_is_bound: bool):
 
 
 def test_members_who_are_still_to_be_recalled_have_no_place():
-    """One of 140 is refused when 64 binds are sent: 63 stay, and the group needs 70, whichever
-    members are recalled when.
+    """64 of 140 binds are in flight when one is rejected. The group needs 70 members, so none of
+    the 63 others is bound, in whatever order members are recalled.
     """
     floor = Floor(0, 0)
     for name in ("n0", "n1"):
@@ -488,8 +505,8 @@ def test_members_who_are_still_to_be_recalled_have_no_place():
 
 @pytest.mark.parametrize("what", ["DELETED", "MODIFIED"])
 def test_members_whose_node_goes_or_becomes_smaller_have_no_place(what: str):
-    """No member is bound yet when a node is lost for half of the group: it does not begin on the
-    other one.
+    """If a node for half of the group is lost before the first bind, no member is bound to the
+    other node.
     """
     floor = Floor(2, 8)
     floor.solve(the_solve(floor.run()))
@@ -504,7 +521,9 @@ def test_members_whose_node_goes_or_becomes_smaller_have_no_place(what: str):
 
 
 def test_a_member_that_something_else_holds_is_not_counted():
-    """Without this member the group is incomplete, and the others' condition states it."""
+    """A member whose resource claim is missing does not count: the group is incomplete, and the
+    condition of the other member states it.
+    """
     floor = Floor(nodes=1, size=2)
     gone = make_pod("g-1", labels=LABELS)
     floor.handle(Watched("Pod", "DELETED", gone))
@@ -523,8 +542,8 @@ def test_a_member_that_something_else_holds_is_not_counted():
 def test_an_undecided_group_keeps_reserved_capacity_only_for_bound_members(
     stands: bool,
 ):
-    """The solver finds nothing within its time: nominations would block others in vain unless a
-    part of the group is bound.
+    """If the solver reaches its time limit without an answer, nominations are kept only for a
+    partially bound group; otherwise they would block other pods.
     """
     floor = Floor(nodes=1, size=4)
     for number in range(4):
@@ -544,8 +563,8 @@ def test_an_undecided_group_keeps_reserved_capacity_only_for_bound_members(
 def test_a_bound_group_whose_description_becomes_unreadable_is_not_reported(
     size: str, is_reported: bool
 ):
-    """An edit removes status and placement, and may spoil the size: only a group with a size is
-    written again.
+    """After an edit that removes the status and makes the size invalid, no status is written; with
+    a valid size it is written again.
     """
     floor = Floor(1, 2)
     floor.solve(the_solve(floor.run()))

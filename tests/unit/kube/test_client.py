@@ -280,7 +280,7 @@ async def test_a_rate_limit_spaces_requests():
 
 
 async def test_closing_ends_what_is_under_way():
-    """Requests under way end with code 0 when the client is closed."""
+    """Requests in progress end with code 0 when the client is closed."""
     arrived = asyncio.Event()
 
     async def silent(_: Asked, to: Conversation) -> None:

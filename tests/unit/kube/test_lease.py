@@ -78,8 +78,8 @@ def spec(api: MemoryApi) -> Any:
 
 
 async def test_the_leader_publishes_its_endpoint_until_it_leaves():
-    """Foreign annotations stay, those of an earlier leader are replaced, and none outlives its
-    leader.
+    """The leader keeps foreign annotations of the Lease, replaces those of an earlier leader, and
+    removes its own when it leaves.
     """
     api = MemoryApi()
     first = Candidate("first", api)

@@ -22,7 +22,9 @@ graphs = st.dictionaries(
 
 
 def workloads(graph, *, by_name=False):
-    """Return workloads named otherwise than their selectors; dependencies by either."""
+    """Return workloads whose names differ from their selectors; dependencies use either of
+    the two.
+    """
 
     def dependency(label):
         named = WorkloadRef(name=f"{label}-deployment")
@@ -37,7 +39,9 @@ def workloads(graph, *, by_name=False):
 
 
 def straightened(algorithm, labels):
-    """Undo the modification that an algorithm's name describes."""
+    """Return the order without the modification that the algorithm's name describes (reverse,
+    alternate).
+    """
     if algorithm.startswith("Reverse"):
         return labels[::-1]
     if algorithm.startswith("Alternate"):
@@ -65,14 +69,16 @@ def test_every_workload_comes_before_its_dependencies(algorithm, graph, by_name)
 
 
 def test_an_unknown_name_means_kahn():
-    """The same for an absent name."""
+    """An unknown or absent algorithm name selects KahnSort."""
     listed = workloads({"w0": ["w1", "w2"], "w1": ["w3"], "w2": [], "w3": []})
 
     assert order_of(listed, "KahnSort") == order_of(listed, "Khan") == order_of(listed, "")
 
 
 def test_kahn_takes_the_last_listed_sibling_first_and_roots_as_listed():
-    """The peer's order if it is defined; if the peer's is random, ours is that of the listing."""
+    """The order equals that of scheduler-plugins where theirs is deterministic; otherwise the
+    listed order decides.
+    """
     listed = workloads({"w0": ["w2", "w3"], "w1": [], "w2": [], "w3": []})
 
     assert ("w0", "w3", "w2", "w1") == order_of(listed, "KahnSort").labels

@@ -221,7 +221,7 @@ def do(scene: Scene, move: Move) -> None:
 
 
 def scene_of(plugin: type[Plugin[Any]], *lists: Iterable[Move]) -> Scene:
-    """Return a scene after these moves."""
+    """Return a scene after applying these changes."""
     scene = Scene(plugin)
     for several in lists:
         for move in several:

@@ -1,4 +1,6 @@
-"""PodTopologySpread, the slow way: node by node and pod by pod, from the written rules."""
+"""A naive PodTopologySpread for comparison: node by node and pod by pod, from the
+documented rules.
+"""
 
 from collections.abc import Mapping, Sequence
 from math import log
@@ -15,7 +17,7 @@ SYSTEM = (
 
 
 class SlowSpread:
-    """SlowSpread: the expected results of the plugin for one pod in a cluster."""
+    """Computes the expected results of PodTopologySpread for one pod in a cluster."""
 
     def __init__(
         self, cluster: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None
@@ -27,7 +29,7 @@ class SlowSpread:
         self.is_system = self.args.get("defaultingType", "System") == "System"
 
     def filter(self) -> dict[str, str] | None:
-        """Return each rejected node's reason, None for Skip."""
+        """Return the reason by rejected node, None for Skip."""
         found = self.constraints("DoNotSchedule")
         if not found:
             return None
@@ -86,7 +88,7 @@ class SlowSpread:
         kept: Sequence[Manifest],
         needs_keys: bool,
     ) -> float:
-        """Return the part of one constraint in a node's score."""
+        """Return the contribution of one constraint to a node's score."""
         key = constraint["topologyKey"]
         if key not in node["metadata"]["labels"]:
             return 0.0
@@ -129,7 +131,7 @@ class SlowSpread:
         ]
 
     def owners_selector(self) -> Manifest:
-        """Return how services and the controller select the pod, all together."""
+        """Return the conjunction of the selectors of the pod's services and of its controller."""
         pairs: dict[str, str] = {}
         more: list[Manifest] = []
         if self.pod["metadata"]["namespace"] == "default":
@@ -153,7 +155,7 @@ class SlowSpread:
         return all(one["topologyKey"] in node["metadata"]["labels"] for one in found)
 
     def is_included(self, node: Manifest, constraint: Mapping[str, Any]) -> bool:
-        """Return whether the policies include a node."""
+        """Return whether nodeAffinityPolicy and nodeTaintsPolicy include a node."""
         wanted = self.pod["spec"].get("nodeSelector", {})
         labels = node["metadata"]["labels"]
         if constraint.get("nodeAffinityPolicy", "Honor") == "Honor" and any(

@@ -27,7 +27,9 @@ def _left_over():
 
 
 def test_a_pod_is_tried_again_when_what_is_left_of_an_attempt_has_gone():
-    """A daemon ended after it had made the claim: the next daemon deletes it and makes another."""
+    """A daemon ended after it created a claim for extended resources. The next daemon deletes the
+    claim, creates another one and retries the pod.
+    """
     daemon = Daemon([node("n1")], gpu_class(extendedResourceName=GPU), local_slice("n1", "g0"))
     waiting = pod("e", requests={GPU: 1}, spec={"schedulerName": "trellis"})
     waiting["metadata"]["uid"] = "uid-e"
@@ -44,8 +46,8 @@ def test_a_pod_is_tried_again_when_what_is_left_of_an_attempt_has_gone():
 
 
 def test_a_claim_that_goes_with_its_devices_frees_them():
-    """The claim's finalizer was removed by another client: it was never seen without its
-    devices.
+    """If another client removes the finalizer, the claim disappears while it is allocated. Its
+    devices are free then.
     """
     allocated_claim = claim("allocated", status=allocated("g0"))
     daemon = Daemon([node("n1")], gpu_class(), local_slice("n1", "g0"), allocated_claim, claim("c"))
@@ -59,7 +61,9 @@ def test_a_claim_that_goes_with_its_devices_frees_them():
 
 
 def test_devices_are_counted():
-    """The devices of the newest generation, and the devices in use by kind, from decisions on."""
+    """The metrics have the devices of the newest pool generation, and the devices in use by kind
+    from the decision on.
+    """
     shared = claim("shared", status=allocated("s0"))
     (result,) = shared["status"]["allocation"]["devices"]["results"]
     result |= {"shareID": "b7a1", "consumedCapacity": {"memory": "1Gi"}}

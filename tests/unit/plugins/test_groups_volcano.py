@@ -24,7 +24,7 @@ ONE_RACK = {"r": {"a": 2, "b": 2}}
 
 
 def read(**spec):
-    """Read a PodGroup of this spec."""
+    """Return the group read from a PodGroup with this spec."""
     raw = {"metadata": {"name": "g", "namespace": "ns"}, "spec": spec}
     return volcano.SOURCE.read(msgspec.convert(raw, VolcanoPodGroup))
 

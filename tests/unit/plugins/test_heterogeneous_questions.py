@@ -1,6 +1,6 @@
-"""The questions of a plan for several roles: when the nodes are reserved, for how long, how often.
+"""Solver calls of a plan for several roles: when nodes are reserved, how long, and how often.
 
-The problems are replaced: the questions depend on their number and on the arguments alone.
+The problems are replaced, because the calls depend only on their number and on the arguments.
 """
 
 from types import SimpleNamespace
@@ -67,7 +67,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_the_nodes_are_reserved_from_the_second_question_of_a_placement(tools):
-    """There are `ROUNDS` questions, each of which may take twice the solver's limit."""
+    """There are `ROUNDS` solver calls; each may take twice the solver's time limit."""
     placement = heterogeneous.HeterogeneousPlacement(cast(Any, Task()), tools)
     asked = [placement.question() for _ in range(ROUNDS + 1)]
     calls = [one for one in asked if isinstance(one, SolverCall)]
@@ -78,7 +78,7 @@ def test_the_nodes_are_reserved_from_the_second_question_of_a_placement(tools):
 
 
 def test_the_nodes_are_reserved_from_the_second_question_of_an_eviction(tools):
-    """Each question may take twice the limit; a violated budget allows no eviction."""
+    """Each solver call may take twice the time limit; a violated budget allows no eviction."""
     eviction = heterogeneous.HeterogeneousEviction(cast(Any, Task()), tools)
     asked = [cast(SolverCall, eviction.question(cast(Any, None))) for _ in range(3)]
 
@@ -89,7 +89,9 @@ def test_the_nodes_are_reserved_from_the_second_question_of_an_eviction(tools):
 
 
 def test_a_refusal_after_a_rejection_is_no_proof(tools, monkeypatch):
-    """The rules learnt from a rejection may exclude too much; without one, nothing fits."""
+    """After a rejection, the rules learnt from it may exclude feasible placements. Without a
+    rejection, infeasibility is proven.
+    """
     refusal = SimpleNamespace(text="it needs more")
     monkeypatch.setattr(rolemessages, "refusal", lambda *_: refusal)
     monkeypatch.setattr(heterogeneous, "learn", lambda *_: None)

@@ -25,7 +25,7 @@ def rule(name="r", effect="NoSchedule", **selector):
 
 
 def placed(*objects, release=V1_37, **ask):
-    """Return the node of a pod with a claim; `ask` holds more fields of its request."""
+    """Return the node of a pod with a claim; `ask` has further fields of its request."""
     exactly = {"deviceClassName": "gpu", "count": 1, **ask}
     made = claim("c", requests=[{"name": "r", "exactly": exactly}])
     devices = [gpu_class(), local_slice("n1", "g0"), local_slice("n2", "g0")]
@@ -56,7 +56,9 @@ def test_rules_taint_devices(rules, expected):
 
 
 def test_rules_do_not_count_before_1_37():
-    """The gate is off there; a request may tolerate the taint of a rule."""
+    """On 1.36, where the feature gate is off, rules add no taints. A request may tolerate the taint
+    of a rule.
+    """
     tolerated = [{"key": "example.com/broken", "operator": "Exists"}]
 
     assert "n1" == placed(rule(pool="n1"), release=V1_36)
@@ -64,7 +66,7 @@ def test_rules_do_not_count_before_1_37():
 
 
 def test_a_rule_that_goes_or_changes_wakes_the_pod():
-    """A new rule wakes no pod."""
+    """A deleted or changed rule wakes the pod; a new rule does not."""
     daemon = Daemon(NODES[:1], gpu_class(), local_slice("n1", "g0"), claim("c"), release=V1_37)
     daemon.see(rule(pool="n1"))
     daemon.see(claiming("p", "c"))
@@ -80,7 +82,7 @@ def test_a_rule_that_goes_or_changes_wakes_the_pod():
 
 @BOTH
 def test_a_pod_without_claims_reads_no_word_on_claims(release):
-    """1.37 states a reason of DynamicResources only where it frees a claim."""
+    """1.37 adds a DynamicResources reason to the message only if the preemption frees a claim."""
     (found,) = place(*NODES, pod("p", requests={"cpu": "9"}), release=release).pods
     words = "" if release == V1_37 else "no new claims to deallocate, "
 
@@ -103,7 +105,7 @@ def test_a_pod_whose_claims_cannot_be_freed_reads_no_word_on_them(release):
 
 @BOTH
 def test_a_preemptor_reads_where_it_may_go(release):
-    """The condition names the node and the number of victims, since 1.37."""
+    """Since 1.37, the condition of a preemptor names the node and the number of victims."""
     daemon = Daemon(NODES[:1], release=release)
     low = pod("low", requests={"cpu": "2"}, spec={"priority": 1})
     low["spec"]["nodeName"] = "n1"
@@ -122,7 +124,9 @@ def test_a_preemptor_reads_where_it_may_go(release):
 
 @pytest.mark.parametrize(("release", "expected"), [(V1_36, "n2"), (V1_37, "n1")])
 def test_a_violated_budget_spares_the_budgets_behind_it(release, expected):
-    """On n1 1.36 counts two violations, 1.37 one; n2 has one, and pods of higher priority."""
+    """On n1, 1.36 counts two violated budgets and 1.37 one. n2 has one violation and victims of
+    higher priority.
+    """
 
     def budget(name, allowed, label):
         return {
@@ -190,7 +194,9 @@ def test_a_selector_that_fails_on_a_device(release):
 
 
 def test_a_list_of_alternatives_goes_on_where_one_exceeds_the_limit():
-    """Of 30 devices and 3 or 1 more, the claim has the second alternative."""
+    """If the first alternative exceeds the limit of 32 devices, the claim gets the second
+    alternative.
+    """
     ask = {"deviceClassName": "gpu"}
     asks = [
         {"name": "first", "exactly": {**ask, "count": 30}},
@@ -275,7 +281,9 @@ def test_selectors_read_lists(selector, fitting, other):
 
 
 def test_selectors_do_not_read_lists_on_1_36():
-    """A device with a list ends the attempt there. `includes` is unknown, of single values too."""
+    """On 1.36, a device with a list attribute ends the attempt, and the function `includes` is
+    unknown, also for single values.
+    """
     text = "attribute tags: unsupported attribute value"
     assert text in selecting("true", tagged(strings=["a"]), release=V1_36)
     text = "undeclared reference to 'includes'"
@@ -304,7 +312,9 @@ def test_a_constraint_takes_one_device_with_a_list(kind, release):
 
 @BOTH
 def test_a_pool_with_compatibility_groups_is_skipped(release):
-    """The gate DRADeviceCompatibilityGroups is off: nothing of such a pool is allocated."""
+    """While the gate DRADeviceCompatibilityGroups is off, no device of a pool with such groups is
+    allocated.
+    """
 
     def where(**used):
         counted = {"name": "g0", "consumesCounters": [{"counterSet": "s", **used}]}
@@ -327,7 +337,9 @@ def test_a_pool_with_compatibility_groups_is_skipped(release):
 @BOTH
 @pytest.mark.parametrize("is_list", [False, True])
 def test_a_request_with_derived_attributes_is_an_error(is_list, release):
-    """The gate DRADerivedAttributes is off: the attempt ends with the text of 1.37."""
+    """While the gate DRADerivedAttributes is off, such a request ends the attempt with the message
+    of 1.37.
+    """
     derived = [{"name": "example.com/x", "expression": "device.driver"}]
     ask = {"deviceClassName": "gpu", "count": 1, "derivedAttributes": derived}
     asked = {"firstAvailable": [ask | {"name": "one"}]} if is_list else {"exactly": ask}
@@ -351,7 +363,7 @@ def test_a_request_with_derived_attributes_is_an_error(is_list, release):
     ],
 )
 def test_alpha_fields_of_pods_are_read_past(spec):
-    """A manifest with such fields is placed like one without them."""
+    """A manifest with alpha fields is placed like one without them."""
     assert "n1" == results(place(NODES[0], pod("p", spec=spec), release=V1_37))["p"]
 
 
@@ -364,7 +376,7 @@ def test_alpha_fields_of_pods_are_read_past(spec):
     ],
 )
 def test_alpha_fields_of_slices_are_read_past(more):
-    """The devices of a slice that has them are allocated."""
+    """The devices of a slice with alpha fields are allocated."""
     objects = [gpu_class(), local_slice("n1", "g0", **more), claim("c"), claiming("p", "c")]
 
     assert "n1" == results(place(*NODES, *objects, release=V1_37))["p"]
@@ -429,7 +441,7 @@ def test_ranges_without_the_gate_are_whole():
     ],
 )
 def test_an_amount_that_ends_the_attempt(asked, limits, text):
-    """1.36 passes the device over."""
+    """On 1.37, an invalid amount ends the attempt; 1.36 skips the device."""
     with pytest.raises(CapacityError, match=f'^capacity "c": {text}'):
         taken_of({"c": asked}, capacity(**limits), NEW)
     taken_of({"c": asked}, capacity(**limits), DeviceRules())

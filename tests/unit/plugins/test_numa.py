@@ -394,7 +394,9 @@ def test_pods_that_need_no_zone_are_left_alone():
 
 
 def test_exact_says_when_another_split_exists():
-    """The kubelet puts the small container where the large one should be, and never moves it."""
+    """The kubelet may put the small container into the zone that the large one needs, and never
+    moves it.
+    """
     objects = [
         report("n", zone(0, cpu="4", memory="8Gi"), zone(1, cpu="1", memory="8Gi"),
                scope="container")
@@ -415,7 +417,9 @@ def test_exact_says_when_another_split_exists():
 
 
 def test_sidecars_keep_what_they_take():
-    """A sidecar runs beside the containers after it; an init container does not."""
+    """The amounts of a sidecar add to those of later containers; those of an init container
+    do not.
+    """
     objects = [report("n", zone(0, cpu="4", memory="8Gi"), scope="container")]
 
     def verdict(**more):
@@ -471,7 +475,7 @@ def test_arguments_that_mean_nothing_are_refused(args, field):
 
 
 def test_the_published_examples_of_fingerprints():
-    """One pod, and none, have the texts of the library's documentation."""
+    """The fingerprints of no pod and of one pod equal those in the library's documentation."""
     assert "pfp0v0019131e707ccadb65c" == fingerprint([mark_of("default", "pod-a")])
     assert "pfp0v001ef46db3751d8e999" == fingerprint([])
 
@@ -507,14 +511,14 @@ def test_placements_come_back_as_they_were_written(zone_of):
 
 @given(text=st.text(max_size=30))
 def test_no_vector_breaks_the_reader(text):
-    """A broken text is no placement."""
+    """A malformed text is read as no placement."""
     found = decode(text)
 
     assert found is None or found == sorted(found)
 
 
 def test_objects_share_equal_texts_and_costs():
-    """Nodes of one make cost little memory: their distances are one object."""
+    """Nodes of one hardware type share one object for equal distances, which saves memory."""
     raw = [report(n, zone(0, costs={0: 10}, cpu="4")) for n in ("a", "b")]
     first, second = (
         msgspec.json.decode(msgspec.json.encode(copy.deepcopy(one)), type=NodeResourceTopology)
@@ -527,8 +531,8 @@ def test_objects_share_equal_texts_and_costs():
 
 @pytest.mark.parametrize("args", [{}, CACHE])
 def test_pods_that_share_are_asked_about_where_a_zone_may_lack_something(args):
-    """Where every zone lists the shared resources, no node is searched; one odd report changes
-    that.
+    """If every zone lists the shared resources, the plugin searches no node for pods without a
+    zone; one report without them changes that.
     """
     scene = Scene(NAME, args)
     scene.fill([node("two"), node("odd")], (), (), [TWO])
@@ -549,7 +553,9 @@ def test_pods_that_share_are_asked_about_where_a_zone_may_lack_something(args):
 
 
 def test_pods_that_share_are_asked_about_while_a_foreign_pod_is_not_accounted_for():
-    """The former result is withdrawn, and holds again after the deletion of the pod."""
+    """An unreported foreign pod withdraws the cached result; after its deletion the result holds
+    again.
+    """
     scene = Scene(NAME, CACHE)
     scene.fill([node("two"), node("odd")], (), (), [TWO])
     shared = read_pod(pod("p", {"cpu": "1", "memory": "1Gi"}, guaranteed=False))
@@ -567,7 +573,7 @@ def test_pods_that_share_are_asked_about_while_a_foreign_pod_is_not_accounted_fo
 
 
 def test_free_amounts_are_exact_however_many_pods_were_deferred():
-    """The arithmetic is deferred for pods without requests to a zone, and none of it is lost."""
+    """Amounts of pods without requests to a zone are added later, and none of them is lost."""
     scene = Scene(NAME, CACHE)
     names = [f"n{number}" for number in range(300)]
     objects = [report(name, zone(0, cpu="4", memory="8Gi"), zone(1, cpu="8")) for name in names]

@@ -1,4 +1,6 @@
-"""DefaultPreemption: victims, candidates and choice against a slow reference; its single rules."""
+"""DefaultPreemption: victims, candidates and choice compared with a slow reference, and single
+rules.
+"""
 
 from collections.abc import Sequence
 from random import Random
@@ -116,7 +118,7 @@ def some_pod(random: Random, name: str, node: str, priority: int) -> Pod:
 
 
 def some_situation(random: Random) -> Situation:
-    """Return a small cluster in which pods may have to be evicted."""
+    """Return a small cluster in which a pod may need evictions."""
     nodes = [
         make_node(
             f"n{number}",
@@ -150,7 +152,7 @@ def some_situation(random: Random) -> Situation:
 
 
 def _demanding(random: Random, pod: Pod) -> Pod:
-    """Give the preemptor, now and then, rules about other pods."""
+    """Add rules about other pods to some of the preemptors."""
     spec: dict[str, Any] = {}
     match random.randrange(6):
         case 0:
@@ -176,11 +178,11 @@ def _demanding(random: Random, pod: Pod) -> Pod:
 @settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_victims_are_those_that_cannot_be_spared(seed: int):
-    """Per node: all lower pods are removed, and restored one by one, most important and violating
-    first.
+    """Per node, all pods of lower priority are removed and then restored one by one, most important
+    and budget-violating first.
 
-    Candidates, victims, violated budgets and the reasons of other nodes are those of the reference,
-    and the chosen node is one of its best.
+    Candidates, victims, violated budgets and the reasons of other nodes equal those of the
+    reference, and the chosen node is one of its best.
     """
     situation = some_situation(Random(seed))
     table = Table(situation, situation.pods)
@@ -214,7 +216,9 @@ def test_victims_are_those_that_cannot_be_spared(seed: int):
 
 
 def tied_situation(random: Random) -> Situation:
-    """Return full nodes of which several lose equally few pods, and some free capacity."""
+    """Return a cluster of full nodes with some free capacity. Several nodes have the same minimum
+    number of victims.
+    """
     nodes = [
         make_node(f"n{number}", cpu=random.choice([2, 3]), labels={HOSTNAME: f"n{number}"})
         for number in range(random.randint(3, 5))
@@ -263,7 +267,9 @@ def best_elsewhere(seed: int) -> int:
 
 
 def test_victims_that_fit_elsewhere_come_first():
-    """Of the candidates with equally few victims, those are preferred; the nodes are named."""
+    """Among candidates with equally few victims, those whose victims fit other nodes are preferred;
+    the nodes are named.
+    """
     assert sum(best_elsewhere(seed) > 0 for seed in range(40)) > 2
 
 
@@ -275,7 +281,7 @@ def test_victims_that_fit_elsewhere_come_first_often():
 
 
 def test_the_choice_among_victims_is_an_option():
-    """Without it the later start decides, as in kube-scheduler."""
+    """Without the option the later start time decides, as in kube-scheduler."""
     pods = [
         with_status(make_pod("a", node="n0", host_port=80), start_time="2026-01-02T00:00:00Z"),
         with_status(make_pod("b", node="n1"), start_time="2026-01-01T00:00:00Z"),
@@ -322,7 +328,9 @@ def block_of(violations: Sequence[int | None]) -> Block:
 def test_the_walk_ends_when_there_are_enough(
     wanted: int, blocks: list[list[int | None]], kept: list[list[int]], is_over: bool
 ):
-    """Enough candidates, one of them without a violated budget; later nodes are not kept."""
+    """The walk over nodes ends with enough candidates, one of them without a violated budget. Later
+    nodes are not evaluated.
+    """
     walk = Walk(np.arange(wanted * len(blocks)), 0, wanted)
     got = [
         walk.keep(block_of(violations)).places.tolist()
@@ -334,7 +342,9 @@ def test_the_walk_ends_when_there_are_enough(
 
 
 def test_the_walk_starts_anywhere_and_visits_all():
-    """From the offset on, wrapping, in pieces as large as the number of candidates wanted."""
+    """The walk visits all rows from the offset on, wraps around, and takes as many rows at a time
+    as candidates are wanted.
+    """
     walk = Walk(np.array([3, 5, 7, 9]), 3, 3)
 
     assert [[9, 3, 5], [7]] == [rows.tolist() for rows in walk.blocks()]
@@ -366,7 +376,9 @@ def names(answer: Any) -> list[str]:
 
 
 def test_pods_without_a_start_are_least_important_and_the_last_that_came_most():
-    """kube-scheduler compares such pods by "now", so that the later one is evicted first."""
+    """kube-scheduler takes the current time for a missing start time, so the pod created later is
+    evicted first.
+    """
     pods = [make_pod(name, node="n0") for name in ("a", "b")]
     early = with_status(make_pod("c", node="n0"), start_time="2026-01-01T00:00:00Z")
 
@@ -399,7 +411,7 @@ def test_pods_of_equal_priority_are_no_victims():
     ids=lambda b: b.metadata.name,
 )
 def test_budgets_without_pods(wrong: PodDisruptionBudget):
-    """Empty, unreadable and foreign selectors protect no pod."""
+    """Budgets with an empty, invalid or non-matching selector protect no pod."""
     pods = [make_pod(name, node="n0", labels={"app": "x"}) for name in ("a", "b")]
     boss = make_pod("boss", priority=1)
 
@@ -409,7 +421,7 @@ def test_budgets_without_pods(wrong: PodDisruptionBudget):
 
 
 def leaving(name: str, reason: str = "PreemptionByScheduler", **changes: Any) -> Pod:
-    """Return a low pod on `n0` that is being deleted for a preemptor."""
+    """Return a pod of lower priority on `n0` that is being deleted for a preemptor."""
     condition = PodCondition("DisruptionTarget", "True", reason)
     pod = make_pod(name, node="n0", status=PodStatus(conditions=(condition,)), **changes)
     return with_meta(pod, deletion_timestamp="2026-01-01T00:00:00Z")
@@ -426,7 +438,9 @@ def leaving(name: str, reason: str = "PreemptionByScheduler", **changes: Any) ->
     ],
 )
 def test_who_waits_for_whom(on_node: Pod, waits: bool):
-    """Only lower pods preempted by a scheduler make the preemptor wait for its nominated node."""
+    """The preemptor waits for its nominated node only if a terminating pod there has a lower
+    priority and was preempted by a scheduler.
+    """
     boss = make_pod("boss", cpu=2, priority=9, nominated="n0")
     answer = preempt(boss, on_node)
 
@@ -452,7 +466,7 @@ def test_an_infeasible_nominated_node_does_not_prevent_preemption():
 
 
 def test_never_means_never():
-    """preemptionPolicy Never evicts no pod and keeps the nomination."""
+    """A pod with preemptionPolicy Never evicts no pod and keeps its nomination."""
     boss = make_pod("boss", cpu=2, priority=9, preemption_policy="Never")
     answer = preempt(boss, make_pod("a", node="n0"))
 
@@ -461,7 +475,7 @@ def test_never_means_never():
 
 
 def test_nodes_that_cannot_be_helped_are_counted():
-    """Nodes that are no candidates read "not helpful"."""
+    """Nodes that are no candidates are counted with the reason "not helpful"."""
     boss = make_pod("boss", cpu=3, priority=9)
     pods = [make_pod("a", node="n0")]
     nodes = [make_node("n0"), make_node("n1"), make_node("n2")]

@@ -84,7 +84,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_a_pod_without_claims_is_skipped():
-    """Other volumes are not its business."""
+    """Volumes that are no claims do not concern the plugin: it returns Skip."""
     got = evaluate(VolumeBinding, nodes=NODES, pod=using(volumes=[{"emptyDir": {}}]))
 
     assert SKIP == got.pre_filter
@@ -132,7 +132,9 @@ def test_a_class_without_a_mode_is_an_error():
 
 
 def test_bound_volumes_are_reached_from_their_nodes():
-    """Without an affinity every node reaches it; no node reaches a missing one."""
+    """A bound volume is reachable from the nodes of its affinity, without one from all nodes; a
+    missing volume from none.
+    """
     bound = claim(to="v")
 
     assert BOTH == fitting(bound, volume())
@@ -159,7 +161,9 @@ def test_the_first_bound_claim_that_fails_gives_the_reason():
 
 
 def test_a_migrated_volume_is_reached_by_the_labels_of_its_driver():
-    """Where the node's CSINode has taken the in-tree plugin over, the zone is the driver's."""
+    """If the node's CSINode lists the in-tree plugin as migrated, the driver's zone label
+    applies.
+    """
     nodes = [
         node("old", labels={ZONE: "x"}),
         node("new", labels={ZONE: "other", "topology.gke.io/zone": "x"}),
@@ -202,7 +206,9 @@ def test_a_migrated_volume_is_reached_by_the_labels_of_its_driver():
     ],
 )
 def test_which_volumes_suit_a_claim(fields, fits):
-    """Class, mode, access, size and phase; a volume set aside for the claim is used."""
+    """A volume matches by class, mode, access modes, size and phase; a volume whose claimRef names
+    the claim is used.
+    """
     found = volume(**({"storage_class": "s"} | fields))
 
     assert fits == fitting(OPEN, STATIC, found, reason=REASON_UNMATCHED)
@@ -218,7 +224,9 @@ def test_a_claim_may_select_volumes_by_label():
 
 
 def test_a_volume_set_aside_out_of_reach_leaves_no_other():
-    """No free volume replaces it; a class with a provisioner may make one there."""
+    """If a volume with a claimRef to the claim is unreachable from a node, no other free volume is
+    used there. A class with a provisioner may still create one.
+    """
     mine = volume("mine", storage_class="s", owner="c", owner_uid="", zones=["y"])
     free = volume("free", storage_class="s")
 
@@ -227,7 +235,7 @@ def test_a_volume_set_aside_out_of_reach_leaves_no_other():
 
 
 def test_claims_of_one_pod_need_a_volume_each():
-    """Two claims, one volume that both nodes reach and one that only a does."""
+    """Two claims need two volumes: both nodes reach one volume, only node a reaches the other."""
     objects = [
         claim("c", storage_class="s"),
         claim("d", storage_class="s"),
@@ -241,7 +249,7 @@ def test_claims_of_one_pod_need_a_volume_each():
 
 
 def test_volumes_are_made_where_the_class_allows():
-    """No free volume, but a provisioner: nodes of the allowed topologies fit."""
+    """Without a free volume, nodes in the allowed topologies of a class with a provisioner fit."""
     assert BOTH == fitting(OPEN, storage_class())
     assert {"b"} == fitting(OPEN, storage_class(zones=["y", "z"]), reason=REASON_UNMATCHED)
     assert set() == fitting(OPEN, STATIC, reason=REASON_UNMATCHED)
@@ -249,7 +257,7 @@ def test_volumes_are_made_where_the_class_allows():
 
 
 def test_a_claim_that_was_sent_to_a_node_fits_that_node_only():
-    """Free volumes are ignored: one is being made."""
+    """A claim with the annotation selected-node fits that node only; free volumes are ignored."""
     sent = claim(storage_class="s", annotations={"volume.kubernetes.io/selected-node": "b"})
 
     assert {"b"} == fitting(sent, storage_class(), reason=REASON_UNMATCHED)
@@ -271,7 +279,9 @@ def test_a_claim_that_was_sent_to_a_node_fits_that_node_only():
     ],
 )
 def test_capacity_for_new_volumes_counts_where_the_driver_publishes_it(objects, fits):
-    """A capacity of the class whose topology has the node must be large enough."""
+    """If the driver publishes storage capacity, a node needs a CSIStorageCapacity of the class that
+    covers it and is large enough.
+    """
     assert fits == fitting(OPEN, storage_class(), csi_driver(), *objects, reason=REASON_CRAMPED)
     plain = csi_driver(storage_capacity=False)
     assert BOTH == fitting(OPEN, storage_class(), plain, *objects)
@@ -292,7 +302,7 @@ def test_a_node_may_have_two_reasons():
 
 
 class Desk:
-    """A scene in which pods are decided about up to reserve."""
+    """A scene that runs the plugin for pods up to reserve."""
 
     def __init__(self, *objects):
         self.scene = Scene(VolumeBinding)
@@ -340,7 +350,9 @@ def test_the_smallest_volume_is_assumed_and_given_back():
 
 
 def test_a_claim_whose_volume_is_to_be_made_is_sent_to_the_node():
-    """Another pod with the same claim must be placed there as well."""
+    """After the claim is sent to a node for provisioning, another pod with the same claim fits that
+    node only.
+    """
     desk = Desk(OPEN, storage_class())
     _, undo = desk.reserve(using("c"), "b")
 
@@ -350,7 +362,9 @@ def test_a_claim_whose_volume_is_to_be_made_is_sent_to_the_node():
 
 
 def test_an_assumption_ends_with_the_next_version():
-    """The version of the API server counts; the same version sent again changes nothing."""
+    """An assumed claim is replaced by a newer version from the API server, not by the same version
+    sent again.
+    """
     desk = Desk(OPEN, STATIC, volume(storage_class="s"))
     desk.reserve(using("c"), "a")
     cluster, follow = desk.scene.cluster, desk.scene.follow
@@ -367,7 +381,7 @@ def test_an_assumption_ends_with_the_next_version():
 
 
 def test_a_node_that_no_longer_fits_is_refused_at_reserve():
-    """Between filter and reserve another pod may have taken the volume."""
+    """If another pod took the volume between filter and reserve, reserve rejects the node."""
     desk = Desk(OPEN, STATIC, volume(storage_class="s", zones=["x"]))
     status, _ = desk.reserve(using("c"), "b")
 
@@ -470,12 +484,14 @@ def helps(kind, verb, new=None, old=None):
     ],
 )
 def test_which_changes_wake_a_pod(kind, verb, new, old, expected):
-    """Changes of its claims, their classes and volumes that can make a node fit."""
+    """A pod is woken by changes of its claims, their classes and volumes that can make a node fit,
+    and by no others.
+    """
     assert expected is helps(kind, verb, new, old)
 
 
 def test_it_scores_nothing():
-    """Scores of volumes belong to a gate that is off."""
+    """VolumeBinding does not score nodes, because the feature gate for scoring is off."""
     got = evaluate(VolumeBinding, nodes=NODES, objects=[claim(to="v"), volume()], pod=using("c"))
 
     assert (SKIP, {}) == (got.pre_score, got.normalized)

@@ -60,7 +60,9 @@ class VolumeApi:
     # The API server.
 
     def put(self, raw: Any, *, tell: bool = True) -> dict[str, Any]:
-        """Create or change an object; the engine gets the event at once, or never."""
+        """Create or update an object. With `tell` the engine gets the event at once, otherwise
+        never.
+        """
         stored: dict[str, Any] = plain_data(raw)
         self._version += 1
         meta = stored["metadata"]
@@ -74,7 +76,7 @@ class VolumeApi:
         return stored
 
     def tell(self, kind: str, key: str) -> None:
-        """Send the present version of an object to the watch."""
+        """Send the current version of an object to the watch."""
         obj = read_as(BY_KIND[kind], self.objects[kind, key])
         self.engine.handle(Watched(kind, "MODIFIED", obj), self.now)
 
@@ -147,7 +149,7 @@ class VolumeApi:
     # The volume controller and a provisioner.
 
     def bind(self, claim: str, volume: str) -> None:
-        """Bind a claim and the volume that is set aside for it; the watch sends the event."""
+        """Bind a claim and the volume whose claimRef names it; the watch sends the event."""
         stored = self.get("PersistentVolume", volume)
         assert claim == stored["spec"]["claimRef"]["name"]
         self.put(stored | {"status": {"phase": "Bound"}})
@@ -156,6 +158,6 @@ class VolumeApi:
         self.put(bound | {"spec": bound["spec"] | {"volumeName": volume}})
 
     def provision(self, claim: str, made: dict[str, Any]) -> None:
-        """Make a volume for a claim that was sent to a node, and bind it."""
+        """Create a volume for a claim that was sent to a node, and bind them."""
         self.put(made)
         self.bind(claim, made["metadata"]["name"])

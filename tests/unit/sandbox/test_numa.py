@@ -42,8 +42,8 @@ def cpu(number):
     [("none", True), ("best-effort", True), ("restricted", False), ("single-numa-node", False)],
 )
 def test_policies_differ_when_zones_are_full(policy, admitted):
-    """A pod that one empty zone could hold is spread by the first two policies, refused by the
-    others.
+    """A pod that would fit one empty zone is spread over zones by the first two policies and
+    rejected by the others.
     """
     zones = aligner(policy, 4, 4)
     assert zones.admit("a", pod(cpu(2)))
@@ -53,7 +53,7 @@ def test_policies_differ_when_zones_are_full(policy, admitted):
 
 
 def test_restricted_takes_as_few_zones_as_ever_could_do():
-    """A pod larger than each zone may have two, but not three."""
+    """Policy `restricted`: a pod larger than one zone may use two zones, not three."""
     zones = aligner("restricted", 4, 4, 4)
     assert zones.admit("a", pod({"cpu": "6", "memory": "9k"}))
     assert [0, 2000, 4000] == [zone.free["cpu"] for zone in zones.zones]
@@ -64,7 +64,9 @@ def test_restricted_takes_as_few_zones_as_ever_could_do():
 
 
 def test_a_refused_pod_leaves_nothing_behind():
-    """Containers that had their zone before another was refused give it back."""
+    """If a container is rejected, the zones that earlier containers of the pod reserved are
+    released.
+    """
     zones = aligner("single-numa-node", 4, 4, scope="container")
 
     assert not zones.admit("a", pod(cpu(3), cpu(3), cpu(3)))
@@ -74,7 +76,7 @@ def test_a_refused_pod_leaves_nothing_behind():
 
 
 def test_who_gets_what():
-    """Whole CPUs and memory are for Guaranteed pods, devices for all."""
+    """Guaranteed pods get whole CPUs and memory of a zone; all pods get devices."""
     zones = aligner("single-numa-node", 4, **{GPU: [2000]})
 
     assert zones.admit("a", pod({"cpu": "2500m", "memory": "1k"}))
@@ -90,16 +92,15 @@ def test_who_gets_what():
     ["", "zones=0", "zones=9", "zones=two", "zones=2 policy=strict", "zones=2 report-after=x"],
 )
 def test_an_annotation_that_cannot_be_read_makes_no_zones(text):
-    """The node is an ordinary one."""
+    """An invalid annotation creates no zones; the node is treated as one without NUMA."""
     node = {"metadata": {"annotations": {NUMA: text}}, "status": {"allocatable": {"cpu": "4"}}}
 
     assert numa_of(node) is None
 
 
 def test_what_a_node_offers_is_dealt_out():
-    """Equal shares in whole units, the rest in the first zone.
-
-    Devices are in their named zones.
+    """Each zone gets an equal share in whole units, the first zone the rest. Devices are in their
+    named zones.
     """
     offers = {"cpu": "7", "memory": "10", GPU: "3", "ephemeral-storage": "9", "pods": "110"}
     zones = list(zones_of(offers, 3, {1, 2}))

@@ -39,7 +39,7 @@ def put(files: Files, source: Files) -> None:
 
 @pytest.fixture
 def own_files(rig: ServerRig, tmp_path: Path) -> Files:
-    """The house's pair of files, of its own for this test."""
+    """Certificate and key of the server, copied for this test."""
     rig.files = Files(str(tmp_path / "tls.crt"), str(tmp_path / "tls.key"))
     put(rig.files, rig.authority.serving("first"))
     return rig.files

@@ -1,4 +1,6 @@
-"""`summary.networkCost` and the price of a pod's ties: the same question to any configuration."""
+"""`summary.networkCost`, and the cost of a pod's dependencies in `explain`: equal with any
+configuration.
+"""
 
 import json
 
@@ -47,7 +49,7 @@ def simulated(objects, pending=(), plugins=None):
 
 
 def kinds(raws, kind):
-    """Return manifests with their kind written down."""
+    """Return manifests with `apiVersion` and `kind` set."""
     return [{"apiVersion": "v1", **raw, "kind": kind} for raw in raws]
 
 
@@ -55,14 +57,16 @@ def kinds(raws, kind):
     "plugins", [None, {}, {"multiPoint": {"enabled": [{"name": "NetworkOverhead"}]}}]
 )
 def test_the_cost_of_what_is_placed_is_counted_pair_by_pair(plugins):
-    """The figure is the same with the plugin or without, with a file or without."""
+    """The sum over all pairs of placed pods is the same with and without the plugin, with and
+    without a file.
+    """
     objects = [*kinds(NODES, "Node"), *kinds(PLACED, "Pod"), COSTS, SHOP]
 
     assert TOTAL == simulated(objects, plugins=plugins)["networkCost"]
 
 
 def test_it_is_0_without_groups_or_costs():
-    """The network is unknown."""
+    """Without AppGroups or without a NetworkTopology the cost is 0."""
     pods = kinds(PLACED, "Pod")
 
     assert 0 == simulated([*kinds(NODES, "Node"), *pods, COSTS])["networkCost"]
@@ -70,7 +74,9 @@ def test_it_is_0_without_groups_or_costs():
 
 
 def test_explain_prices_a_pods_ties_at_both_ends():
-    """A cart that sits in a2: the front costs 5, the stores 20 and 1."""
+    """`explain` counts dependencies and dependents: for the cart in zone a2 the front costs 5, the
+    stores 20 and 1.
+    """
     raws = [*kinds(NODES, "Node"), *kinds(PLACED, "Pod"), COSTS, SHOP]
     items = items_of_objects([msgspec.Raw(json.dumps(raw).encode()) for raw in raws], "objects")
     setup = Setups(Registry(IN_TREE)).of(

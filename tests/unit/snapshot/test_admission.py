@@ -96,14 +96,18 @@ def test_pods_of_one_spec_are_admitted_as_each_alone(first):
 
 @pytest.mark.parametrize("field", ["nodeSelektor", "nodeName"])
 def test_a_fault_is_found_in_any_pod_of_a_spec(field):
-    """A misspelt field, or a node that is no text, behind a sound pod."""
+    """A misspelt field, or a nodeName that is no string, is reported although an earlier pod is
+    valid.
+    """
     wrong = pod("b", spec={field: 1})
     with pytest.raises(ObjectError, match=r"nodeSelektor|xpected `str"):
         snapshot(pod("a"), wrong)
 
 
 def test_a_pod_of_an_api_server_stays_as_it_is():
-    """Admission saw it when it was made, by the objects of that time."""
+    """A pod of the cluster is not admitted again: the objects of admission may have changed
+    since.
+    """
     old = pod("p", spec={"runtimeClassName": "gone"})
     old["metadata"]["uid"] = "1234"
     (found,) = snapshot(LIMITS, old).unbound
@@ -129,7 +133,9 @@ def claim(**spec):
 
 
 def test_a_claim_without_a_class_has_the_default_one():
-    """The same for an older claim: the volume controller names the class later."""
+    """A claim without a storage class gets the default class, also if it existed before the
+    class.
+    """
     notes = {"storageclass.kubernetes.io/is-default-class": "true"}
     std = manifest_of("StorageClass", "storage.k8s.io/v1", "std", provisioner="d")
     std["metadata"]["annotations"] = notes
@@ -146,7 +152,9 @@ def test_a_claim_without_a_class_has_the_default_one():
 
 @pytest.mark.parametrize("uid", ["", "1234"])
 def test_a_generic_ephemeral_volume_has_its_claim(uid):
-    """The controller makes it for a pod of a cluster, too."""
+    """The simulation creates the claim of a generic ephemeral volume, also for a pod of the
+    cluster.
+    """
     template = {"spec": {"storageClassName": "none"}}
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
     new = pod("p", spec={"volumes": volumes})

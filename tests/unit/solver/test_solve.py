@@ -40,7 +40,9 @@ def test_user_story_a_is_placed_as_drawn(solver):
 
 @pytest.mark.parametrize("solver", ["Auto", "CPSAT"])
 def test_of_equal_answers_the_first_names_take_most(solver):
-    """Ties are won by the unit whose name is first, whatever the order of the leaves."""
+    """Ties are broken by name: the first unit gets the most pods, whatever the order of the
+    leaves.
+    """
     names = ("r2", "r1", "r3")
     tree_of = {rack: {f"{rack}-n{n}": 2 for n in (3, 1, 2)} for rack in names}
     instance = group(tree_of, 5, rack=PACK, node=SPREAD)
@@ -51,7 +53,7 @@ def test_of_equal_answers_the_first_names_take_most(solver):
 
 
 def test_two_racks_of_one_name_are_two_racks():
-    """Units are known by their path."""
+    """Units are identified by their path, so racks of one name in two zones are distinct."""
     instance = group(
         {"z0": {"rack": {"a": 2}}, "z1": {"rack": {"b": 2}}}, 4, zone=PACK, rack=PACK, node=PACK
     )
@@ -62,7 +64,7 @@ def test_two_racks_of_one_name_are_two_racks():
 
 @pytest.mark.parametrize("solver", ["Auto", "Exact"])
 def test_fixed_pods_leave_other_racks_in_name_order(solver):
-    """Where no pod is bound yet, the units with the first names get most pods as well."""
+    """With fixed pods in one rack, ties between the other racks are broken by name as well."""
     rows = (*leaves({"r0": {"b": 2, "a": 2, "c": 2}}), Leaf(("r1", "d"), 8, fixed=1))
     instance = Instance((Level("rack", PACK), Level("node", PACK)), rows, 11)
 
@@ -89,7 +91,9 @@ def test_the_scarcest_resource_decides():
 
 
 def test_fixed_pods_stay_and_count():
-    """A replacement is placed in the unit of the bound ones; rules apply to all together."""
+    """A replacement is placed in the unit of the bound pods; rules apply to fixed and new pods
+    together.
+    """
     rows = (
         Leaf(("r0", "a"), 3, fixed=1),
         Leaf(("r0", "b"), 3, fixed=2),
@@ -120,7 +124,7 @@ def test_more_fixed_pods_than_a_rule_allows_fit_nowhere():
     ],
 )
 def test_rules_between_members_hold(between, wanted):
-    """Anti-affinity, affinity and spread over zones that are no level of the tree."""
+    """Anti-affinity, affinity, and topology spread over zones that are not a level of the tree."""
     instance = Instance(
         (Level("node", SPREAD),), leaves(dict.fromkeys("abcd", 4)), 4, (), (between,)
     )
@@ -141,7 +145,9 @@ def test_rules_between_members_hold(between, wanted):
     ],
 )
 def test_what_the_tree_can_carry_needs_no_cpsat(between):
-    """One member per host, a limit per unit, one domain for all: the exact program covers them."""
+    """The exact program solves these rules without CP-SAT: one member per host, a limit per unit,
+    one domain for all.
+    """
     rows = leaves({"r0": {"a": 2, "b": 2}, "r1": {"c": 2, "d": 2}})
     plain = (Level("rack", PACK), Level("node", SPREAD))
     answer = solve(Instance(plain, rows, 3, (), (between,)))
@@ -150,7 +156,7 @@ def test_what_the_tree_can_carry_needs_no_cpsat(between):
 
 
 def test_a_greedy_result_is_never_called_optimal():
-    """The greedy search is a comparison without proof, and it fails where placements exist."""
+    """The greedy search, used for comparison, returns no proof and fails where placements exist."""
     uneven = group({"a": 4, "b": 4}, 5, node=LevelRule(min=2, max=4))
 
     assert "unknown" == solve(uneven, solver="Greedy").outcome
@@ -175,7 +181,9 @@ def test_two_runs_say_the_same():
 
 
 def test_without_time_the_bound_is_reported():
-    """A stage that was not begun keeps the known bound; only proven values are called optimal."""
+    """A stage that was not started reports the known bound; only proven values are called
+    optimal.
+    """
     instance = group(
         {f"r{r:02}": {f"n{r}-{n}": 3 + (r * n) % 5 for n in range(8)} for r in range(12)},
         60,
@@ -193,7 +201,7 @@ def test_without_time_the_bound_is_reported():
 
 
 def test_a_time_limit_of_nothing_is_unknown_or_right():
-    """However short the time, the answer is never wrong."""
+    """With any time limit, the answer is either unknown or correct."""
     instance = group(KEP_A, 8, rack=SPREAD, node=PACK)
     for solver in ("Auto", "CPSAT", "Exact"):
         answer = solve(instance, SolveLimits(stage_s=0.0, total_s=0.0), solver)
@@ -213,7 +221,9 @@ def test_a_time_limit_of_nothing_is_unknown_or_right():
     ],
 )
 def test_contradictions_are_the_callers_fault(instance):
-    """No level, no size, a leaf twice, too deep or unnamed, no capacity, more bound than wanted."""
+    """Each invalid instance raises an error: no level, no size, a leaf twice, too deep or unnamed,
+    no capacity, more fixed pods than the size.
+    """
     with pytest.raises(InputError):
         solve(instance)
 
@@ -226,7 +236,7 @@ def test_an_empty_tree_has_no_capacity():
 
 
 def test_records_survive_the_wire():
-    """Instances and results are equal after a round trip through JSON."""
+    """Instances and results are equal after encoding to JSON and decoding."""
     instance = group(KEP_A, 8, rack=LevelRule("spread", partitions=2), node=LevelRule(factor=2))
     question = questions.Place(instance, SolveLimits(stage_s=1.5), "CPSAT")
     answer = solve(instance)
@@ -269,7 +279,7 @@ def test_cpsat_keeps_its_share_of_the_time(total_s, over, outcome):
     ],
 )
 def test_a_new_result_is_taken_unless_an_earlier_stage_is_worse(known, found, taken):
-    """The stages after the one that was minimised do not count yet."""
+    """Results are compared by the stages up to the one that was minimised, not by later ones."""
     results = {0: known, 1: found}
 
     def values(counts):

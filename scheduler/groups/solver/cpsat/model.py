@@ -166,7 +166,7 @@ class GroupModel(GroupVariables):
         skew_rows(self.cp, rule, after, arriving, size)
 
     def _order_like_leaves(self) -> None:
-        """Break the symmetry of identical leaves: the first has the most pods."""
+        """Break the symmetry of identical leaves: order them by descending number of pods."""
         group, tree = self.group, self.tree
         sets_of: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for number, rule in enumerate(group.apart):

@@ -28,9 +28,8 @@ def never(words: int, most: int) -> Ints:
 
 
 def merge(first: Ints, second: Ints, most: int, space: Ints) -> Ints:
-    """Return the table of both sets together for 0 to `most` pods, or fewer if both hold fewer.
-
-    `space` is overwritten.
+    """Return the cost table of the union of both sets, for 0 to `most` pods or the largest count
+    that both can take. `space` is overwritten.
     """
     options, others = _possible(first), _possible(second)
     if len(options) > len(others):
@@ -61,7 +60,7 @@ def longer(table: Ints, length: int) -> Ints:
 
 
 def least(first: Ints, second: Ints) -> Ints:
-    """Return the smaller cost of two tables, count by count."""
+    """Return the element-wise minimum of two tables."""
     longest = max(first.shape[1], second.shape[1])
     first, second = longer(first, longest), longer(second, longest)
     if len(first) == 1:
@@ -79,7 +78,7 @@ def _possible(table: Ints) -> Ints:
 
 
 def _block(padded: Ints, child: Ints, options: Ints, out: Ints, space: Ints) -> None:
-    """Fill `out` with the least sum over the child's possible counts, for each count.
+    """Fill `out` with the minimum over the child's possible counts, for each total count.
 
     Ties in a word are rare; only tied sums are compared in the next word.
     """

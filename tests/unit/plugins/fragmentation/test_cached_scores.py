@@ -131,7 +131,9 @@ def test_normalized_scores_follow_the_feasible_nodes(seed: int):
 
 
 def test_devices_count_that_are_published_after_the_first_decision():
-    """A driver publishes the slice of a node seconds after the node has joined."""
+    """A driver publishes the ResourceSlice of a node seconds after the node has joined; the cached
+    scores then change.
+    """
     engine = Engine(PROFILES, REGISTRY)
     for name in ("gpus", "plain"):
         engine.handle(Watched("Node", "ADDED", make_node(name, cpu=16)), 1.0)
