@@ -7,6 +7,8 @@ snapshot's files; with `--past` as the daemon saw it. Exit code 3 when no node f
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec.structs import replace
+
 from scheduler.base.errors import InputError, MissingError
 from scheduler.cli.commands import ExplainFlags
 from scheduler.cli.flags import Output
@@ -55,6 +57,9 @@ def explain(flags: ExplainFlags) -> int:
         moves = AfterMoves()
         seen = read_source(source, wanted, setups=(setup,), note=moves.note)
         key = _key(seen, target)
+        if _is_given(seen.snapshot, key):
+            # Its uid is not known yet, so the lowest name decides, as in `simulate`.
+            seen = seen._replace(options=replace(seen.options, ties=Ties.NAME))
         with progress(f"explaining {key}"):
             found = explained(seen.snapshot, setup, key, seen.options, node=flags.node)
             # One MovePlan is executed at a time: a live one is named instead of another.
@@ -63,6 +68,10 @@ def explain(flags: ExplainFlags) -> int:
         return found
 
     return _shown(answer, flags, advice, is_watched=flags.watch and source.is_live)
+
+
+def _is_given(snapshot: Snapshot, key: str) -> bool:
+    return any(one.key == key and one.metadata.uid in snapshot.given for one in snapshot.unbound)
 
 
 def _after_moves(
