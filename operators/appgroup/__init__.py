@@ -1,4 +1,4 @@
-"""The operator of AppGroup: keeps the status of every application group true.
+"""The operator of AppGroup: keeps the status of every AppGroup up to date.
 
-`order` puts workloads in the order of their dependencies, `status` holds the rules; both are pure.
+`order` sorts workloads by their dependencies, `status` computes the status; both are pure.
 """

@@ -78,7 +78,9 @@ _log = structlog.get_logger("operators.moveplan")
 
 
 class MovePlanOperator:
-    """One run; its only memory is the times before which an action is not repeated."""
+    """Executes MovePlans; all state is in the objects, except the times before which an action is
+    not repeated.
+    """
 
     def __init__(self, around: OperatorSurroundings) -> None:
         self._around = around

@@ -85,8 +85,8 @@ class Supervisor:
             await asyncio.gather(following, upgraded, return_exceptions=True)
 
     async def _follow(self, daemon: Daemon) -> None:
-        """Wait for another valid configuration, then end the daemon and leave its place to the next
-        one.
+        """Wait for another valid configuration, then stop the daemon so that the next one can start
+        with it.
         """
         file = self._file
         if file is None:

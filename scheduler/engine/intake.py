@@ -154,11 +154,11 @@ class Intake:
         placed = after if after is not None else before
         if placed is None or (before is not None and before.shape is not placed.shape):
             return followers
-        kept = placed.shape.kept
-        known: tuple[Any, tuple[Tracker, ...]] | None = kept.get(self._key)
+        derived = placed.shape.derived
+        known: tuple[Any, tuple[Tracker, ...]] | None = derived.get(self._key)
         if known is None or known[0] is not followers:
             counting = tuple(one for one in followers if counts_such(one, placed))
-            known = kept[self._key] = (followers, counting)
+            known = derived[self._key] = (followers, counting)
         return known[1]
 
     def _followers(self, kind: str) -> tuple[Tracker, ...]:

@@ -380,7 +380,7 @@ class GroupPlanner(Protocol):
         """
 
     def group_spared(self, victims: Sequence[Placed]) -> None:
-        """Receive victims whose evictions failed: those that still run may stay."""
+        """Process victims whose evictions failed: those that still run may stay."""
 
     def group_left(self, key: str) -> Sequence[Placed]:
         """Return the running members of a group whose eviction did not complete."""

@@ -36,10 +36,10 @@ class PerShape(Generic[ValueT]):
 
     def of(self, shaped: Shaped) -> ValueT:
         """Return the value for the pod of a cycle, or for a placed pod."""
-        kept = shaped.shape.kept
-        value: ValueT = kept.get(self._key, _NOTHING)
+        derived = shaped.shape.derived
+        value: ValueT = derived.get(self._key, _NOTHING)
         if value is _NOTHING:
-            value = kept[self._key] = self._make(shaped.pod)
+            value = derived[self._key] = self._make(shaped.pod)
         return value
 
 
@@ -48,10 +48,10 @@ class PerSpec(PerShape[ValueT]):
 
     def of(self, shaped: Shaped) -> ValueT:
         """Return the value for the pod of a cycle, or for a placed pod."""
-        kept = shaped.shape.spec.kept
-        value: ValueT = kept.get(self._key, _NOTHING)
+        derived = shaped.shape.spec.derived
+        value: ValueT = derived.get(self._key, _NOTHING)
         if value is _NOTHING:
-            value = kept[self._key] = self._make(shaped.pod)
+            value = derived[self._key] = self._make(shaped.pod)
         return value
 
 

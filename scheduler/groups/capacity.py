@@ -89,7 +89,7 @@ class FreeSlots:
         """Do nothing: amounts are read from the table."""
 
     def columns(self) -> Mapping[str, Any]:
-        """Return nothing: all cached values follow from the table."""
+        """Return no columns: all cached values follow from the table."""
         return {}
 
     def may_suffice(self, lack: Lack) -> bool:

@@ -120,7 +120,7 @@ def pinned(pod: Pod, node: str) -> Pod:
 
 
 def _leaves_first(pod: Pod) -> bool:
-    """Return whether the filters count a pod against its own replacement until the pod is
+    """Return whether the filters for a replacement count the pod that it replaces until that pod is
     deleted.
     """
     return touches_filters(pod) or bool(sources.group_of(pod))

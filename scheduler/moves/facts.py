@@ -29,7 +29,7 @@ class LocalVolume(msgspec.Struct, frozen=True):
 
 
 class PodFacts(msgspec.Struct, frozen=True):
-    """A pod's annotations, its local volumes, whether responders listed in it handle evictions, and
+    """Facts about a pod: annotations, local volumes, whether eviction responders handle it, and
     whether resource claims give it devices.
     """
 

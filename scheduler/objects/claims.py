@@ -45,8 +45,8 @@ class CapacityRequirements(Object, frozen=True):
     requests: Annotated[dict[str, AmountText], _FEW] = {}
 
 
-class DeviceAsk(Object, frozen=True):
-    """A device request: a number of devices, or all, of a class.
+class ExactDeviceRequest(Object, frozen=True):
+    """A request for a number of devices, or all, of a class (also for DeviceSubRequest).
 
     As `exactly` of a request it has no name, as an entry of `firstAvailable` no admin access.
     """
@@ -66,8 +66,8 @@ class DeviceRequest(Object, frozen=True):
     """A request for one kind of device, or for the first available of several kinds."""
 
     name: str = ""
-    exactly: DeviceAsk | None = None
-    first_available: Annotated[tuple[DeviceAsk, ...], _FEW] = ()
+    exactly: ExactDeviceRequest | None = None
+    first_available: Annotated[tuple[ExactDeviceRequest, ...], _FEW] = ()
 
 
 class DeviceConstraint(Object, frozen=True):

@@ -128,9 +128,8 @@ def capacity_for(
 def _changed(
     snapshot: Snapshot, setup: Setup, options: AnswerOptions | None, changes: NodeChanges | None
 ) -> tuple[Snapshot, tuple[str, ...]]:
-    """Return the changed snapshot without pending pods, displaced pods placed again.
-
-    And notices.
+    """Return (the changed snapshot without pending pods, notices); pods of removed nodes are placed
+    again.
     """
     alone = replace(snapshot, unbound=(), given=frozenset())
     if changes is None:

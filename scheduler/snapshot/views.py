@@ -152,7 +152,9 @@ def _unit(unit: TreeUnit, key: str) -> dict[str, Any]:
 
 
 def _depth(levels: Sequence[str], priced: Collection[str]) -> int:
-    """Return the level for drawing applications: the lowest with priced paths between its units."""
+    """Return the position of the level for drawing applications: the lowest one with path costs
+    between its units.
+    """
     return max((at for at, level in enumerate(levels) if level in priced), default=0)
 
 

@@ -31,15 +31,15 @@ _encode_any = msgspec.json.Encoder().encode
 class SpecShape:
     """The values that follow from a pod's spec and from whether the pod has a controller.
 
-    `kept` stores values that other modules derive from it.
+    `derived` stores values that other modules derive from it.
     """
 
     __slots__ = (
         "__weakref__",
         "bound_scored",
+        "derived",
         "host_ports",
         "images",
-        "kept",
         "requests",
         "scored_requests",
     )
@@ -50,7 +50,7 @@ class SpecShape:
         self.bound_scored = scored(pod, use_status=False, skip_pod_level=False)
         self.host_ports = host_ports(pod)
         self.images = images(pod)
-        self.kept: dict[object, Any] = {}
+        self.derived: dict[object, Any] = {}
 
 
 class Shape:
@@ -58,17 +58,18 @@ class Shape:
 
     `requests` are the effective requests of a pod that is still to be placed; `scored_requests` is
     (cpu milli, memory bytes) with the assumed amounts for containers without requests, for scoring
-    the incoming pod; `bound_scored` is the same for a pod on a node. `kept` caches results of other
-    modules that follow from the shape alone, each under its own key; it is dropped with the shape.
+    the incoming pod; `bound_scored` is the same for a pod on a node. `derived` caches results of
+    other modules that follow from the shape alone, each under its own key; it is dropped with the
+    shape.
     """
 
     __slots__ = (
         "__weakref__",
         "bound_scored",
+        "derived",
         "host_ports",
         "id",
         "images",
-        "kept",
         "requests",
         "scored_requests",
         "spec",
@@ -82,7 +83,7 @@ class Shape:
         self.bound_scored = spec.bound_scored
         self.host_ports = spec.host_ports
         self.images = spec.images
-        self.kept: dict[object, Any] = {}
+        self.derived: dict[object, Any] = {}
 
 
 def scored(

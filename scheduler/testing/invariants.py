@@ -75,7 +75,7 @@ def writes_nothing(trial: Trial) -> Iterator[str]:
 
 
 def repeats_itself(trial: Trial) -> Iterator[str]:
-    """Called twice, the plugin returns the same."""
+    """Yield differences between two calls of the plugin on one scene."""
     scene = trial.scene()
     yield from differences(trial.looks(scene), trial.looks(scene), "the second time")
 

@@ -64,9 +64,8 @@ class PeerServer:
         return [*self._namespaces, *self._objects.values()]
 
     async def decide(self, pod: Manifest) -> tuple[Manifest, Outcome]:
-        """Create `pod`, wait for kube-scheduler's decision.
-
-        Return the pod as it saw it, and that.
+        """Create `pod`, wait for kube-scheduler's decision, and return the pod as kube-scheduler
+        saw it, with the decision.
         """
         self.sight.log.read()
         stored = await (self._prepared(pod) if _needs_more(pod) else self._posted(pod))
@@ -120,9 +119,8 @@ class PeerServer:
         return _trimmed(await self.api.expect("POST", path, pod), "Pod")
 
     async def _prepared(self, pod: Manifest) -> Manifest:
-        """Create a pod that is nominated already, or has claims made.
-
-        A gate keeps it back until then.
+        """Create a pod that is nominated already or has existing claims; a gate keeps it from being
+        scheduled until then.
         """
         gates = pod["spec"].get("schedulingGates")
         spec = {**pod["spec"], "schedulingGates": [{"name": "example.com/prepare"}]}
@@ -231,7 +229,9 @@ class PeerServer:
         ]
 
     async def _with_condition(self, pod: Manifest) -> Manifest:
-        """Return the pod when its condition equals the result of one of its attempts in the log."""
+        """Wait until a message in the pod's conditions equals that of an attempt in
+        kube-scheduler's log; return the pod.
+        """
         path, key = path_of({**pod, "kind": "Pod"}), key_of(pod)
         deadline = monotonic() + PATIENCE_S
         while monotonic() < deadline:

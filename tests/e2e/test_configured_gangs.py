@@ -39,7 +39,7 @@ async def create(cluster: LiveCluster, name: str, cpu: str, named: Mapping[str, 
 
 
 async def begin(cluster: LiveCluster) -> None:
-    """Create two gangs of which two of three members fit the one node, and a pod of no group."""
+    """Create two gangs, of whose three members two fit the only node, and a pod without a group."""
     data = {"name": "c", "size": str(SIZE), "constraints": json.dumps({})}
     meta = {"name": "c", "labels": {"sakkara.group": ""}}
     await cluster.post("configmaps", {"metadata": meta, "data": data})

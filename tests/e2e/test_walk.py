@@ -114,7 +114,9 @@ async def is_settled(cluster: LiveCluster) -> bool:
 async def test_the_command_line_answers_within_three_commands(
     led: tuple[LiveCluster, str], monkeypatch: pytest.MonkeyPatch
 ):
-    """The answer is in the default output at 120 columns, by the configuration of the daemon."""
+    """Each question is answered by at most three commands, in the default output at 120 columns,
+    with the daemon's configuration.
+    """
     cluster, _ = led
     monkeypatch.setenv("COLUMNS", "120")
     for question, steps in QUESTIONS.items():

@@ -199,7 +199,7 @@ class JobRecovery(Killer):
             self.store.delete(PODS, "default", name, Deletion(grace_period_s=0))
 
     def lose(self) -> None:
-        """Delete a pod, whether it runs or waits."""
+        """Delete a pod, running or pending."""
         if self.api.pods:
             self.drop(self.random.choice(list(self.api.pods.values())).metadata.name)
 

@@ -359,8 +359,8 @@ MUTATIONS: Final = (
     Mutation(
         "a group gets an event for each of its members",
         NEEDLESS, "announce",
-        "if calls and _is_under_way(kind, obj, report):",
-        "if report.is_bound and calls and _is_under_way(kind, obj, report):",
+        "if calls and _is_recently_sent(kind, obj, report):",
+        "if report.is_bound and calls and _is_recently_sent(kind, obj, report):",
         ("tests/property/test_group_writes.py", "-k", "not_complete"),
     ),
     Mutation(

@@ -79,7 +79,7 @@ def switched(owner: Any, name: str) -> None:
 
 
 def counted(owner: Any, name: str, part: str) -> None:
-    """Have a function count for a part."""
+    """Wrap a function so that its CPU time is counted for `part`."""
     whole = getattr(owner, name)
 
     @functools.wraps(whole)

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.perf
 
 
 def keep(name: str, result: object) -> None:
-    """Write a result where `make bench` collects them, and show it."""
+    """Write a result into the folder of `make bench`, if it is set, and print it."""
     text = msgspec.json.format(msgspec.json.encode(result)).decode()
     folder = os.environ.get("TRELLIS_BENCH_DIR")
     if folder:

@@ -46,8 +46,8 @@ def choosing(random, model):
 
 
 def serves_one_by_one(cluster):
-    """Return whether every member finds devices if each takes the first on the first node that has
-    them.
+    """Return whether all members get devices if each, in order, takes the first free ones on the
+    first node that has them.
     """
     nodes, slices, given, members = cluster[0], cluster[1], list(cluster[2]), cluster[3]
     for (asked,) in members:

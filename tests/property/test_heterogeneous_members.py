@@ -46,7 +46,7 @@ def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
 
 
 def equal_leaves(rng: Random) -> GroupProblem:
-    """Return at most two roles and leaves with equal amounts, which differ in nothing."""
+    """Return a problem with at most two roles, without rules, whose leaves are identical."""
     drawn = rolegroups.group(rng)
     leaves, resources = len(drawn.paths), len(drawn.free[0])
     return msgspec.structs.replace(

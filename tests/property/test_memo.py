@@ -115,7 +115,7 @@ def test_known_shapes_are_decided_like_new_ones(seed):
         known.cycle.random.setstate(state)
 
         assert outcome(fresh) == one
-        assert shape.kept
+        assert shape.derived
 
 
 def random_change(random: Random, step: int, existing: list[Pod]) -> Watched:
@@ -171,7 +171,7 @@ def test_known_kinds_are_decided_like_new_ones(seed: int):
         node = random_node(random, f"n{number}")
         engine.handle(Watched("Node", "ADDED", node), 1.0)
     kinds = [random_pod(random, f"kind{number}") for number in range(4)]
-    kept = 0
+    derived = 0
     for step in range(80):
         # Labels, namespaces and owners differ, so that shapes differ and kinds do not.
         kind = random.choice(kinds)
@@ -190,11 +190,11 @@ def test_known_kinds_are_decided_like_new_ones(seed: int):
         known.cycle.random.setstate(state)
 
         assert outcome(fresh) == one
-        kept += len(known.states.kinds) > 3
+        derived += len(known.states.kinds) > 3
         for _ in range(random.choice([0, 1, 1, 2, 30])):
             engine.handle(random_change(random, step, existing), 1.0)
 
-    assert kept > 10
+    assert derived > 10
 
 
 def test_columns_stay_as_they_were():
@@ -202,8 +202,8 @@ def test_columns_stay_as_they_were():
     engine = Engine(PROFILES, REGISTRY)
     for number in range(5):
         engine.handle(Watched("Node", "ADDED", make_node(f"n{number}")), 1.0)
-    kept: list[tuple[np.ndarray, list[int]]] = []
-    engine.observation.on_decision = lambda _queued, decision: kept.extend(
+    derived: list[tuple[np.ndarray, list[int]]] = []
+    engine.observation.on_decision = lambda _queued, decision: derived.extend(
         (column, column.tolist())
         for score in decision.scores
         for column in (score.raw, score.normalized, decision.total)
@@ -213,5 +213,5 @@ def test_columns_stay_as_they_were():
         engine.handle(Watched("Pod", "ADDED", make_pod(f"p{number}")), 1.0)
         engine.run(1.0, 1)
 
-    assert len(kept) > 8
-    assert all(column.tolist() == values for column, values in kept)
+    assert len(derived) > 8
+    assert all(column.tolist() == values for column, values in derived)

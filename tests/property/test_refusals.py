@@ -99,7 +99,7 @@ def test_groups_and_preemptors_change_the_messages_of_pods(monkeypatch: pytest.M
 
 
 def test_pods_with_claims_are_tried_each_on_its_own(monkeypatch: pytest.MonkeyPatch):
-    """The same with pods that have claims."""
+    """With and without the cache of rejections, pods with resource claims get equal results."""
     compare(test_claims_alone.run_moves, range(10), monkeypatch)
 
 

@@ -119,7 +119,9 @@ def test_squares_far_from_an_even_share_are_proven(monkeypatch, limit):
 
 
 def test_a_stage_is_refined_only_if_its_first_tangents_are_few(monkeypatch):
-    """Without a limit of rows all tangents are there from the start."""
+    """A stage is refined only if its tangents exceed MANY_ROWS; otherwise all tangents are added at
+    first.
+    """
     racks = {rack: {f"{rack}{node}": 3 for node in "ab"} for rack in "xy"}
     instance = making.group(racks, 6, rack=SPREAD, node=LevelRule())
     made = tree.build(instance)

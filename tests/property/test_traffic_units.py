@@ -281,8 +281,8 @@ def test_the_problem_of_two_units_has_the_stages_of_the_group(wishes):
 
 
 def test_the_least_cut_is_the_minimum_over_all_divisions():
-    """The cut is minimal for each number of pods in the one part and over all numbers, for kinds
-    with and without traffic among themselves.
+    """The cut equals the minimum over all divisions, for each number of pods in one part and
+    overall. Pods of one kind may have traffic with each other.
     """
     for number in range(200):
         rng = Random(f"cut {number}")

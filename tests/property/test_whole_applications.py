@@ -246,8 +246,8 @@ class SimulatedCluster:
         return cost is not None and cost > limit
 
     def link(self, here: str, there: str) -> tuple[str, Place] | None:
-        """Return the level and ends of the link that the traffic uses, None for one that does not
-        count.
+        """Return the level and ends of the link that the traffic uses, None within one domain or if
+        a node lacks the label.
         """
         one, other = self.places[here], self.places[there]
         level, at = (ZONE, 1) if one[0] == other[0] else (REGION, 0)
@@ -267,7 +267,7 @@ class SimulatedCluster:
         return {link: ceil(sent - Fraction(1, 1000)) for link, sent in found.items()}
 
     def is_narrow(self, stands: list[tuple[str, str]], pods: list[tuple[str, str]]) -> bool:
-        """Return whether a link with a capacity carries more than it with all pods, and more than
+        """Return whether a limited link carries more than its capacity with all pods, and more than
         before.
         """
         taken = {}
@@ -286,7 +286,9 @@ class SimulatedCluster:
         return False
 
     def best(self) -> tuple[int, int] | None:
-        """Return (pods left out, cost) of the best placement, None without one."""
+        """Return (number of unplaced pods, cost) of the best placement, or None if too few pods
+        fit.
+        """
         stands = [(one, on) for one, _, on in self.bound_pods]
         present = Counter(one for one, *_ in (*self.bound_pods, *self.waiting))
         size = sum(self.least.values())

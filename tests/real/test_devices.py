@@ -188,7 +188,9 @@ async def test_claims_are_written_as_kube_scheduler_writes_them(audited_cluster,
 
 
 async def test_a_claim_that_blocks_its_pod_is_freed_and_the_pod_placed(audited_cluster, scheduler):
-    """The claim has no consumer, and the pod cannot run on its node: it is allocated again."""
+    """A claim without a consumer is allocated on a node that the pod does not fit: it is
+    deallocated and allocated again.
+    """
     async with Api(audited_cluster) as api:
         await _create_cluster(api, ["n1", "n2"], [{"name": "g0"}])
         await api.expect("POST", CLAIMS, _claim("c"))

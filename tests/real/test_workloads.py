@@ -125,7 +125,7 @@ class Cluster:
         await self.api.expect("POST", f"{CORE}/pods", body)
 
     async def open_gate(self, name: str) -> None:
-        """Take the last gate away."""
+        """Remove the last scheduling gate."""
         await self.api.patch(f"{CORE}/pods/{name}", {"spec": {"schedulingGates": None}})
 
     async def admit(self, name: str) -> None:

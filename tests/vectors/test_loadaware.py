@@ -141,7 +141,7 @@ def _check_filter(status, wanted):
 
 
 def run_estimator(vector):
-    """Run the part of the family that a list of the file is about."""
+    """Run the function under test that a vector's section names."""
     if vector.section not in SECTIONS:
         pytest.fail(f"unknown list {vector.section}")
     SECTIONS[vector.section](vector.case, vector.case["expect"])

@@ -20,7 +20,7 @@ KeyOf = Callable[[EvaluationState], Any]
 
 
 class AttributeLink(msgspec.Struct, eq=False):
-    """A field or an index: a `key` that is known, or how to find it."""
+    """A field or an index: a constant `key`, or `find_key`, which evaluates to it."""
 
     key: Any
     find_key: KeyOf | None = None

@@ -51,7 +51,7 @@ Check = Callable[[str], list[str]]
 
 
 class NamedFormat(NamedTuple):
-    """A format: its check, and the size of expression that its cost is reckoned by."""
+    """A named string format: its check, and the regex size from which its cost is computed."""
 
     name: str
     check: Check

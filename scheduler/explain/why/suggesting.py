@@ -179,7 +179,9 @@ class SuggestionSearch:
     def _on_node(
         self, row: int, requirements: Sequence[PodRequirement], rest: Sequence[PodRequirement]
     ) -> Suggestion | None:
-        """Return the change of a node (and, for `rest`, elsewhere), if the pod fits it then."""
+        """Return the suggestion to enlarge or change this node, with the changes that `rest` needs;
+        None if the pod still does not fit it.
+        """
         before = self._nodes.node(row)
         if before is None:
             return None

@@ -108,7 +108,8 @@ class Attempted(msgspec.Struct, frozen=True):
         return among, rejections
 
     def dry_run(self, victims: RowPods, nominated: Nominated) -> DryRun:
-        """Return a dry run of the rows of `victims` without them; it can restore them step by step.
+        """Return a dry run of the rows of `victims` with the victims removed; it can restore them
+        step by step.
 
         A row passes if the pod fits both with and without the pods that are nominated to it.
         """
@@ -259,7 +260,7 @@ class DryRun:
         return bool(fits[row]), _moved(rejected, row, place, len(self._overlay.rows))
 
     def _concerned(self, plugin: Any) -> BoolColumn:
-        """Return the rows on which a pod moved that is relevant to the plugin."""
+        """Return the rows with a removed or added pod that is relevant to the plugin."""
         overlay = self._overlay
         if not plugin.serves("concerns") or not self._follows(plugin):
             return np.ones(len(overlay.rows), dtype=np.bool_)
@@ -302,8 +303,8 @@ class DryRun:
         )
 
     def _copy(self, plugin: Any, place: int) -> Any:
-        """Return the state of a plugin that follows pods, with the pods currently on the row at
-        `place`.
+        """Return a copy of a plugin's state that is updated for the pods currently removed from, or
+        added to, the row at `place`.
         """
         overlay = self._overlay
         copies = self._copies.setdefault((place, overlay.is_coming), {})
@@ -379,5 +380,7 @@ def _moved(
 
 
 def _minds_pods(plugin: Plugin[Any]) -> bool:
-    """Return whether a plugin reads pods on nodes; True for a plugin without `reads`."""
+    """Return whether a plugin's verdict depends on pods on nodes; True for a plugin without
+    `reads`.
+    """
     return not plugin.reads or any(fact.startswith("pod.") for fact in plugin.reads)

@@ -81,10 +81,10 @@ class Concerns:
         versions = tuple([one.version for one in self._follows])
         if cycle.pod.spec.node_name:
             return self._made(cycle, versions, is_live=nodes.is_live)  # shapes refer to no node
-        concern: Concern | None = shape.kept.get(where)
+        concern: Concern | None = shape.derived.get(where)
         if concern is None or concern.versions != versions:
             concern = self._made(cycle, versions, is_live=nodes.is_live)
-            shape.kept[where] = concern
+            shape.derived[where] = concern
         return concern
 
     def _made(self, cycle: Cycle, versions: tuple[int, ...], *, is_live: bool) -> Concern:

@@ -46,7 +46,7 @@ Cells = Callable[[int], int]
 
 
 class Kept(msgspec.Struct):
-    """A result, and the positions of the logs at which it was last updated."""
+    """A cached result, and the positions of the change logs up to which it is valid."""
 
     facts: Touched
     facts_mark: int

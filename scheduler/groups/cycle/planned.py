@@ -262,7 +262,7 @@ class PlannedCapacity:
         return run.waits_for is not None
 
     def _passes(self, run: GroupRun, nodes: Nodes) -> bool:
-        """Return whether a group could take a node from a pod that was put off before it."""
+        """Return whether a group could take a node that a deferred pod before it could use."""
         deferred, shape_of = self._deferred, run.context.shape_of
         if any(deferred.is_affected(p, shape_of(p), run.place) for p in run.context.distinct()):
             return True

@@ -72,11 +72,12 @@ class IllegalMoveError(ValueError):
 
 
 class GroupMove(msgspec.Struct, frozen=True):
-    """One row: in any of the states `before`, `cause` leads to `after` (None: the state stays).
+    """One row of the table: in any of the states `before`, `cause` leads to `after` (None: the
+    state stays).
 
-    `by` is the component that causes it, `writes` what is written then, `status` the status of the
-    group in reports afterwards, by Sakkara's names; empty if the status does not follow from the
-    cause alone.
+    `by` is the component that causes the transition, `writes` what it writes. `status` is the
+    group's status in later reports, by Sakkara's names; empty if the cause alone does not determine
+    it.
     """
 
     before: tuple[GroupState, ...]

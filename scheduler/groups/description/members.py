@@ -71,7 +71,7 @@ class GroupMembers:
                 self._describe(kind, None, obj)
 
     def passes_over(self, placed: Placed) -> bool:
-        """Return whether a pod is in no group."""
+        """Return whether a pod belongs to no group."""
         return not sources.group_of(placed.pod)
 
     def apply(self, change: Change) -> None:
@@ -107,7 +107,7 @@ class GroupMembers:
         return key if key and self._is_group(key) else ""
 
     def dispute(self, pod: Pod) -> str:
-        """Return the groups that claim the pod if several do, or an empty text."""
+        """Return the groups that claim the pod, as text, if there are several; else ''."""
         claims = sources.dispute(pod)
         if claims or GROUP_LABEL not in pod.metadata.labels:
             return claims
@@ -121,7 +121,9 @@ class GroupMembers:
         return key if key not in self._around else self.above(key)[-1]
 
     def above(self, key: str) -> list[str]:
-        """Return a group and the groups around it, the root last; for a circle, not all of them."""
+        """Return a group and its ancestors, the root last; if parents form a cycle, not all of
+        them.
+        """
         found = [key]
         while (key := self._around.get(key, "")) and len(found) < _MOST_ABOVE and key not in found:
             found.append(key)
@@ -137,10 +139,9 @@ class GroupMembers:
         return sorted(found)
 
     def every(self, key: str, most: int) -> list[str]:
-        """Return a group and all groups in it, each after the group around it; not many more than
-        `most`.
+        """Return a group and all its subgroups, parents first; not many more than `most`.
 
-        Groups whose parents do not lead to it are left out.
+        Groups whose parents do not lead to it are omitted.
         """
         found, level = {key: None}, [key]
         for _ in range(_MOST_ABOVE - 1):
@@ -159,7 +160,7 @@ class GroupMembers:
         return [one for each in every for one in self._placed.get(each, {}).values()]
 
     def bound(self, key: str) -> list[Placed]:
-        """Return the members that sit on a node to stay."""
+        """Return the members on nodes that are not terminating."""
         return [placed for placed in self.placed(key) if not placed.pod.is_terminating]
 
     def finished(self, key: str) -> list[Pod]:
@@ -183,9 +184,10 @@ class GroupMembers:
         return dict.fromkeys(self.above(key)[-1] for key in (*self._objects, *self._placed))
 
     def changed_since(self, mark: int) -> tuple[int, list[str], bool]:
-        """Return the current mark, the groups that changed after `mark`, and whether these are all.
+        """Return the current mark, the groups that changed after `mark`, and whether the list
+        contains all groups.
 
-        A group in another one is listed with it.
+        A subgroup is listed with its parents.
         """
         if mark <= self._forgotten:
             every = (above for key in (*self._objects, *self._placed) for above in self.above(key))
@@ -310,8 +312,8 @@ class GroupMembers:
                 self._note_victim(preemptor, key)
 
     def _regroup(self, key: str) -> None:
-        """Count the placed pods of an application as a group's members, or not, by the present
-        objects.
+        """Move the placed pods of an application into or out of the index of members, according to
+        whether the present objects make it a group.
         """
         here, there = self._placed, self._alone
         if self._is_group(key):
@@ -321,7 +323,7 @@ class GroupMembers:
             there[key] = pods
 
     def _nest(self, key: str, parent: str) -> None:
-        """Record the group around a group, none for ''; its inner groups move with it."""
+        """Record the parent of a group, '' for none; its subgroups move with it."""
         before = self._around.get(key, "")
         if before == parent:
             return

@@ -142,7 +142,7 @@ class GroupEvictor:
         return all(pod.spec.preemption_policy != "Never" for pod in members)
 
     def lower(self, task: GroupTask) -> list[eviction.EvictionUnit]:
-        """Return the units that may be evicted for a group."""
+        """Return the eviction units of lower priority than the group."""
         priority = task.context.priority
         if not self.any_below(priority):
             # The usual case on a full cluster, where a plan would read all pods and find no victim.

@@ -50,7 +50,7 @@ def is_refusal(plan: Outcome) -> TypeGuard[Status]:
 
 
 def undecided(text: str, retry_at: float = 0.0) -> UndecidedStatus:
-    """Return a refusal that is no proof."""
+    """Return a rejection without a proof of infeasibility."""
     return UndecidedStatus(Code.UNSCHEDULABLE, (text,), retry_at=retry_at)
 
 
@@ -141,7 +141,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, roles=roles)
 
     def to_minimum(self) -> "GroupTask":
-        """Return the task of bringing the group to its minimum at once."""
+        """Return the task that places the group's minimum in one step."""
         if self.needs is None:
             return self
         needed = self.needs
@@ -156,7 +156,7 @@ class GroupTask(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, spec=spec)
 
     def left_open(self, what: str) -> UndecidedStatus:
-        """Return a rejection that is no proof; without bound members it clears the group's
+        """Return a rejection without a proof; without bound members it clears the group's
         nominations.
         """
         text = f"the group {self.name} {what}"
@@ -165,7 +165,7 @@ class GroupTask(msgspec.Struct, frozen=True):
     def still_refused(
         self, refused: frozenset[str], plan: Outcome, handle: Handle
     ) -> frozenset[str]:
-        """Return which of the members that waited for capacity still do after a plan."""
+        """Return the members that waited for capacity before the plan and still do after it."""
         if isinstance(plan, GroupPlan) and not plan.victims:
             refused = refused.difference(plan.nodes)
         waiting = handle.group_members(self.key, self.context.members[0])
@@ -222,7 +222,7 @@ def leaving(handle: Handle, uids: Iterable[str]) -> Iterator[str]:
 
 
 def staying(handle: Handle, bound: Iterable[Placed]) -> list[Placed]:
-    """Return the pods that stay: pods whose eviction is confirmed do not."""
+    """Return the pods whose eviction is not confirmed."""
     return [one for one in bound if not handle.is_leaving(one.pod.metadata.uid)]
 
 
@@ -258,7 +258,9 @@ def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
 
 
 def awaits_capacity(context: PlanningContext, handle: Handle) -> bool:
-    """Return whether a pod still has to leave a node that members are nominated to."""
+    """Return whether a pod is terminating, or being evicted, on a node that a member is nominated
+    to.
+    """
     nominated = {pod.status.nominated_node_name for pod in context.members} - {""}
     on_them = [placed for node in sorted(nominated) for placed in handle.pods.on(node).values()]
     # Another preemptor may be active on the node: its nominated pods are counted already, its

@@ -18,13 +18,13 @@ ROOT = -1  # the parent of the first part
 class LikeParts(SolverRecord, frozen=True):
     """Identical parts: `count` copies inside each copy of the part `parent`.
 
-    Each copy is in one unit of `level`, or left out. With a level of -1 it is in the unit of its
+    Each copy is in one unit of `level`, or is omitted. With a level of -1 it is in the unit of its
     parent. A copy that contains other parts has at least `minimum` of these; any other copy has at
     least `minimum` pods, and at most `sizes` pods of each of `roles`; `minimum` is at least 1.
     `fixed` counts its bound pods by leaf (empty: none). A part with bound pods has one copy, which
-    is never left out; its inner parts are added one by one, its own pods only in the number that
-    its minimum lacks, or more. With a level `apart` (-1: none) a copy has at most one pod, bound
-    ones included, on any unit of that level.
+    is never omitted. Its inner parts are added one by one; its own pods are added in the number
+    that the minimum lacks, or more. With a level `apart` (-1: none) a copy has at most one pod,
+    bound ones included, on any unit of that level.
     """
 
     name: str

@@ -166,7 +166,7 @@ class _Walk:
 def _lower_bound(
     positions: Sequence[Position], free: Mapping[tuple[int, int], int], paths: Sequence[Path]
 ) -> tuple[int, ...]:
-    """Return per level a number of crossings that no order falls below.
+    """Return, per level, a lower bound on the number of crossings of any order.
 
     Consecutive waiting members of one role form a row. A row is in as many units as its places
     need; where two rows meet there is a crossing unless a unit has places for both.

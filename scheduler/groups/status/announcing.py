@@ -62,7 +62,7 @@ class StageReport(msgspec.Struct, frozen=True):
 
     @property
     def is_bound(self) -> bool:
-        """Return whether the object does not state yet that the group's minimum is bound."""
+        """Return whether the group's minimum is bound and this report is to state it."""
         return self.has_minimum and self.stage in FOLLOWS
 
     @property
@@ -105,7 +105,7 @@ def announce(kind: str, obj: Any, report: StageReport) -> list[GroupWrite]:
         if report.now < since:
             return [GroupLook(since)]
         report.record.counted_at = report.now
-    elif calls and _is_under_way(kind, obj, report):
+    elif calls and _is_recently_sent(kind, obj, report):
         if report.is_bound:
             return []
         calls = []
@@ -153,11 +153,11 @@ def _is_counting(calls: Sequence[GroupWrite], report: StageReport) -> bool:
     return all(COUNTS.issuperset(body) for body in bodies)
 
 
-def _is_under_way(kind: str, obj: Any, report: StageReport) -> bool:
-    """Return whether the same was sent a moment ago and the watch has not returned the changed
-    object yet.
+def _is_recently_sent(kind: str, obj: Any, report: StageReport) -> bool:
+    """Return whether the same report was sent within SEEN_BY_THEN_S and the watch has not returned
+    the changed object yet.
 
-    Members arrive one by one, and each changes the report about the group.
+    Members are bound one by one, and each changes the report about the group.
     """
     reported = "bound" if report.is_bound else "waits" if report.stage in WAITS else "on hold"
     if kind != coscheduling.KIND:

@@ -109,7 +109,7 @@ class GroupRecord(msgspec.Struct):
     orders: tuple[MemberOrder, ...] = ()
 
     def begin(self, tree: Topology) -> None:
-        """Note that a plan begins in this tree."""
+        """Record that a plan in this tree starts, and clear the results of the previous one."""
         self.tree = tree
         self.retries += 1
         self.conflict, self.would_fit, self.is_final, self.lack = (), 0, False, None

@@ -159,8 +159,7 @@ def levels_of(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def nowhere(tree: Topology, nodes: Nodes, fitting: BoolColumn) -> str:
-    """Return why a tree offers no node although that is not the nodes' own fault; else an empty
-    text.
+    """Return why no node is in a unit of the tree, or '' if nodes are and only lack capacity.
 
     `fitting` are the rows on which a member would fit, in the tree or not.
     """

@@ -61,8 +61,9 @@ def limits(model: Variables) -> None:
 
 
 def _conflict(model: Variables, rule: Conflict) -> None:
-    """Keep pods of the two tags apart: arrivals and waiting pods among themselves, waiting pods
-    from the rest.
+    """Add the constraints of an anti-affinity rule between pods with its two tags in one domain.
+
+    Arriving and waiting pods exclude each other; waiting pods also exclude pods that stay.
     """
     coming = _in_domains(model, rule.level, model.arriving + model.claimed, rule)
     claimed = _in_domains(model, rule.level, model.claimed, rule)

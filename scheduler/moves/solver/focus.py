@@ -16,7 +16,7 @@ DESTINATIONS = 2  # destination nodes per node that takes waiting pods or become
 
 
 def focuses(problem: Problem) -> Iterator[frozenset[int]]:
-    """Yield growing sets of active nodes, the last of them all nodes."""
+    """Yield growing sets of nodes that a search may use; the last set has all nodes."""
     everywhere = frozenset(range(len(problem.nodes)))
     if len(everywhere) > SMALL and not isinstance(problem.goal, Cool):
         wanted = needed(problem)

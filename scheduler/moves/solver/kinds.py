@@ -11,7 +11,7 @@ from scheduler.moves.solver.problem import Amounts, Problem, Repair
 
 
 class Kind(NamedTuple):
-    """Single-pod units that differ in name, node and lost run time only."""
+    """Units of one pod each that differ only in name, node and lost run time."""
 
     request: Amounts
     destinations: int
@@ -23,7 +23,7 @@ class Kind(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The units of a kind on a node: `units` by increasing cost, then by name."""
+    """The movable units of one kind on one node: `units` by increasing cost, then by name."""
 
     kind: int
     node: int
@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
 
 class Kinds(NamedTuple):
-    """Single pods as kinds and sources; `groups` are the units of several pods."""
+    """The single pods aggregated into kinds and sources; `groups` are the units of several pods."""
 
     kinds: tuple[Kind, ...]
     sources: tuple[Source, ...]

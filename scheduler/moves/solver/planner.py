@@ -148,9 +148,9 @@ class Planner:
             yield active, is_all
 
     def _take(self, found: Found, *, is_all: bool) -> None:
-        """Keep a plan if it is better than the best one so far.
+        """Store a plan if it is better than the best one so far.
 
-        With `is_all` the plan is for all nodes, and its bounds are kept; bounds for some nodes do
+        With `is_all` the plan is for all nodes and its bounds are stored; bounds for some nodes do
         not hold for all.
         """
         if not found.is_known:

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from scheduler.objects.claims import (
-    DeviceAsk,
     DeviceClaim,
     DeviceRequest,
+    ExactDeviceRequest,
     ResourceClaimSpec,
 )
 from scheduler.objects.devices import DeviceClass
@@ -117,7 +117,7 @@ def _of_container(
             return None, mapped
     name = f"container-{index}-request-{sorted(own).index(resource)}"
     mapped.append(RequestMapping(container.name, resource, name))
-    requested = DeviceAsk(device_class_name=served_by.metadata.name, count=wanted)
+    requested = ExactDeviceRequest(device_class_name=served_by.metadata.name, count=wanted)
     return DeviceRequest(name, requested), mapped
 
 

@@ -60,7 +60,7 @@ class MixHistory:
         self._gone.clear()
 
     def apply(self, change: Change) -> None:
-        """Follow the object."""
+        """Apply a change of the PodMixHistory."""
         if change.new is None:
             if change.old.metadata.name == self.name:
                 self._found = None

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from scheduler.framework import Cycle, PerSpec
-from scheduler.objects.claims import ALL, DeviceAsk, ResourceClaim
+from scheduler.objects.claims import ALL, ExactDeviceRequest, ResourceClaim
 from scheduler.objects.devices import ResourceSlice
 from scheduler.objects.pod import Pod
 from scheduler.objects.quantity import resource_amount, resource_text
@@ -125,13 +125,13 @@ class PodNeeds:
                 if requested is not None and self._counts(requested):
                     yield max(int(requested.count), 0), self._share(requested)
 
-    def _counts(self, requested: DeviceAsk) -> bool:
+    def _counts(self, requested: ExactDeviceRequest) -> bool:
         chosen = self._args.device_classes
         if requested.admin_access or requested.allocation_mode == ALL:
             return False
         return not chosen or requested.device_class_name in chosen
 
-    def _share(self, requested: DeviceAsk) -> int:
+    def _share(self, requested: ExactDeviceRequest) -> int:
         """Return the milli that a request uses of a device."""
         capacities = requested.capacity.requests if requested.capacity is not None else {}
         offered = self._offered()

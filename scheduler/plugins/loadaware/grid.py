@@ -36,7 +36,9 @@ class Headrooms(msgspec.Struct, frozen=True):
 
 
 class LoadColumns:
-    """Amounts [group and resource, row], flags [flag, row] and the time of each row's report."""
+    """The load data of all nodes: amounts [group and resource, row], flags [flag, row], and the
+    time of each row's report.
+    """
 
     def __init__(self, width: int) -> None:
         self._width = width

@@ -50,7 +50,7 @@ def weigh(pod: Pod, settings: Settings) -> Weight:
 
 
 def entry_of(pod: Pod, weight: Weight, settings: Settings) -> Entry | None:
-    """Return how a placed pod counts; None for one that only reserves capacity."""
+    """Return the entry of a placed pod; None for a pod that only reserves capacity."""
     if pod.metadata.annotations.reserve_pod == "true":
         return None
     assigned = _since(pod, "PodScheduled", JUST_NOW)
@@ -151,11 +151,13 @@ class NodeLoad:
         return [used + more for used, more in zip(self.prod_usage, self.report.system, strict=True)]
 
     def in_node_delta(self) -> list[str]:
-        """Return the uids of pods that count with an estimate."""
+        """Return the uids of the pods whose estimate is added to the node's usage."""
         return [uid for uid, entry in self.entries.items() if any(self._unseen(entry))]
 
     def in_prod_delta(self) -> list[str]:
-        """Return the uids of production pods that count with an estimate as such."""
+        """Return the uids of the production pods whose estimate is added to the production
+        usage.
+        """
         return [uid for uid, entry in self.entries.items() if any(self._unseen_prod(entry))]
 
     def _clear(self) -> None:

@@ -86,9 +86,9 @@ class CostTable(PathTable):
 
 
 def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaPaths, Rows]:
-    """Return the paths between rows, and the places of the first areas.
+    """Return the paths between areas of these rows, and the places of the first areas.
 
-    There is an area for each place, and after them one for each node without a place.
+    Each place is an area; each node without a place is an area of its own, after those.
     """
     number = places.rows.take(rows, mode="clip")
     used, areas = np.unique(number[number != NOWHERE], return_inverse=True)

@@ -13,7 +13,7 @@ LAST = 2**31  # behind every index that the API allows
 
 
 class Fallback(StrEnum):
-    """The order of entities among one another."""
+    """The order between pods or groups that no application orders."""
 
     QOS_SORT = "QOSSort"
     PRIORITY_SORT = "PrioritySort"

@@ -106,11 +106,11 @@ class NetworkTracker(RowTracker):
             super().apply(change)
 
     def passes_over(self, placed: Placed) -> bool:
-        """Return whether a pod is of no group."""
+        """Return whether a pod belongs to no AppGroup."""
         return GROUP_LABEL not in placed.pod.metadata.labels
 
     def is_same(self, before: Placed, after: Placed) -> bool:
-        """Return whether two records of a pod on one node count the same."""
+        """Return whether two records of a pod on one node have the same effect on the counts."""
         return _labels(before) == _labels(after)
 
     def hold(self, placed: Placed, row: int) -> None:

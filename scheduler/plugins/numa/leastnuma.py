@@ -272,7 +272,7 @@ class _Finding:
                 left = left[self.count[rows[left]] == 0]
 
     def _try(self, sets: Sets, amounts: Amounts, limits: Sequence[int], rows: Rows) -> None:
-        """Serve those rows whose request fits one of the sets."""
+        """Decide the rows on which one of the zone sets has enough for the request."""
         at_once = min(len(rows), max(1, _MOST_STEPS // sets.members.size))
         members = sets.members.astype(amounts.dtype, copy=False)
         sums = np.empty((len(sets.slots), at_once), dtype=amounts.dtype)

@@ -108,7 +108,7 @@ class Reservations(msgspec.Struct, eq=False):
         return [known.get(uid, uid) for uid in uids]
 
     def taken_for(self) -> dict[str, int]:
-        """Return the sum of all owed pods, per resource."""
+        """Return the total needs of pods that the report does not account for yet, by resource."""
         total: dict[str, int] = {}
         for owed in self.owed.values():
             for name, amount in owed.needs:

@@ -61,7 +61,7 @@ class PodsByImportance(RowTracker):
 
 
 def by_importance(index: Rows, fields: IntMatrix) -> Rows:
-    """Return the order of importance of pods row by row."""
+    """Return the order that sorts pods by row, then by importance."""
     start, came = fields[START], np.arange(len(index))
     # kube-scheduler: of pods that have not started, the newest is evicted first.
     turn = np.where(start == NOT_STARTED, -came, came)

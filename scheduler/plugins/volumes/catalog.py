@@ -22,7 +22,7 @@ AVAILABLE = "Available"
 
 
 class VolumeCatalog:
-    """Free volumes by class and size, set-aside ones by claim, and assumptions."""
+    """Free volumes by class and size, volumes with a claimRef by claim, and assumptions."""
 
     kinds: tuple[str, ...] = (VOLUME, CLAIM)
 
@@ -85,7 +85,7 @@ class VolumeCatalog:
         return assumed[1] if assumed is not None else self._stored(CLAIM, key)
 
     def reserved_for(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-        """Return the volumes that are bound to a claim or set aside for it, by name."""
+        """Return the volumes that are bound to a claim or name it in their claimRef, by name."""
         names = {*self._reserved.get(claim.key, ()), *self._assumed_for.get(claim.key, ())}
         volumes = (self.volume(name) for name in sorted(names))
         return [volume for volume in volumes if volume and is_reserved_for(volume, claim)]
@@ -105,22 +105,22 @@ class VolumeCatalog:
     # Assumptions.
 
     def assume_volume(self, old: PersistentVolume, new: PersistentVolume) -> None:
-        """Count `new` for `old` until the API server shows another version."""
+        """Use `new` in place of `old` until the API server reports another version."""
         self._assumed_volumes[old.metadata.name] = (old, new)
         self._assumed_for.setdefault(_owner(new), {})[old.metadata.name] = None
 
     def assume_claim(self, old: PersistentVolumeClaim, new: PersistentVolumeClaim) -> None:
-        """Count `new` for `old` until the API server shows another version."""
+        """Use `new` in place of `old` until the API server reports another version."""
         self._assumed_claims[old.key] = (old, new)
 
     def forget_volume(self, new: PersistentVolume) -> None:
-        """Take the assumption of `new` back, if it still holds."""
+        """Remove the assumption of `new`, if it is still in force."""
         assumed = self._assumed_volumes.get(new.metadata.name)
         if assumed is not None and assumed[1] is new:
             self._forget(new)
 
     def forget_claim(self, new: PersistentVolumeClaim) -> None:
-        """Take the assumption of `new` back, if it still holds."""
+        """Remove the assumption of `new`, if it is still in force."""
         assumed = self._assumed_claims.get(new.key)
         if assumed is not None and assumed[1] is new:
             del self._assumed_claims[new.key]
@@ -162,7 +162,7 @@ class VolumeCatalog:
 
 
 def _owner(volume: PersistentVolume) -> str:
-    """Return the claim, as `namespace/name`, that a volume is bound to or set aside for."""
+    """Return the claim, as `namespace/name`, that a volume's claimRef names."""
     ref = volume.spec.claim_ref
     return f"{ref.namespace}/{ref.name}" if ref is not None else ""
 

@@ -119,7 +119,7 @@ class PodCounts(RowTracker):
                 del index[value]
 
     def _entries(self, cohort: _Cohort) -> Iterable[tuple[dict[str, dict[_Cohort, None]], str]]:
-        """Yield the indices that contain a cohort, each with its place there."""
+        """Yield each index that contains the cohort, with the cohort's key in it."""
         yield self._by_namespace, cohort.namespace
         for label, index in self._by_label.items():
             if label in cohort.labels:

@@ -183,7 +183,9 @@ class Question:
         return found
 
     def _least(self, place: Target, pods: list[Bound]) -> int:
-        """Return a lower bound on the pods that leave a place; PLENTY if all are too few."""
+        """Return a lower bound on the number of pods to move away from a place; PLENTY if moving
+        all of them is not enough.
+        """
         state, pod, row = self._state, self._pod, place.row
         here, gains = pod.milli, [_gain(one, place) for one in pods]
         if place.device < 0:

@@ -1,4 +1,6 @@
-"""Lines answered by several processes: the same bytes as by one, each as soon as possible."""
+"""Lines answered by several processes: the output equals that of one process, and each answer comes
+as soon as possible.
+"""
 
 import io
 import multiprocessing
@@ -46,8 +48,8 @@ def piped(tmp_path):
 
 @pytest.mark.parametrize("few", [0, 5, 1000])
 def test_the_order_is_that_of_the_lines(piped, few):
-    """Whichever process answers them, however long each takes, with or without an end of the last
-    line.
+    """Answers have the order of the lines, whichever process answers them and however long each
+    takes, also without a final newline.
     """
     lines = [b"%d %s" % (number * 7919 % 1000, b"x" * (number % 997)) for number in range(400)]
     text = b"\n".join([b"", *lines[:200], b"  ", b"", *lines[200:]])
@@ -74,14 +76,14 @@ def test_an_answer_does_not_wait_for_the_next_line():
 
 
 def test_a_process_that_ends(piped):
-    """Missing answers for its lines must not look like a normal end."""
+    """If a process dies, the command fails instead of omitting the answers to its lines."""
     with pytest.raises(TrellisError, match="ended with code 3"):
         piped(b"1\n2\n3\n", lambda _line: os._exit(3))
 
 
 @pytest.mark.parametrize("few", [0, 1000])
 def test_a_line_that_is_too_long(piped, few, monkeypatch, tmp_path):
-    """The lines before it are answered."""
+    """If a line exceeds the limit, the lines before it are still answered."""
     monkeypatch.setattr(parallel, "LONGEST_LINE", 1000)
     monkeypatch.setattr(parallel, "_READ", 512)
     out = io.BytesIO()

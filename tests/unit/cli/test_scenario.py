@@ -15,7 +15,7 @@ SCENARIOS = sorted(Path("docs/examples").glob("*/scenario.yaml"))
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=str)
 def test_each_scenario_of_the_documentation_reads_and_names_files_that_exist(path):
-    """A scenario's shape and manifests lie beside it."""
+    """Each scenario decodes, and its shape and manifests exist in its folder."""
     scenario = read_scenario(path)
 
     steps = [step for chapter in scenario.chapters for step in chapter.steps]

@@ -51,8 +51,8 @@ def bound(effects: list[Any]) -> set[str]:
 
 
 def test_objects_may_come_in_any_order():
-    """Pods arrive first, then their groups, and the root last: there is one question, and all are
-    bound.
+    """Pods arrive first, then their groups, and the root last: the solver is called once, and all
+    pods are bound.
     """
     floor = Floor(nodes=2, size=0)
     handle(floor, *pods("g", 2), *pods("h", 2))
@@ -127,9 +127,8 @@ def test_a_preemption_by_a_group_of_groups_has_a_label_of_its_own():
 
 
 def test_no_group_in_a_group_begins_with_fewer_than_it_needs():
-    """One bind of each child is refused.
-
-    The large child has a surplus of one, the other none, and the root needs both.
+    """One bind of each child is rejected. The large child has one surplus member, the other none,
+    and the root needs both.
     """
     floor = Floor(nodes=2, size=0)
     handle(floor, composite("app", 2), leaf("g", 2, "app"), leaf("h", 2, "app"))
@@ -147,8 +146,8 @@ def test_no_group_in_a_group_begins_with_fewer_than_it_needs():
 
 
 def test_a_group_that_joins_one_that_runs_does_not_begin_with_fewer_than_it_needs():
-    """The running members are the root's minimum; of the child that arrives later one bind is
-    refused.
+    """The running members meet the root's minimum. One bind of a child that arrives later is
+    rejected, so that child is not started.
     """
     floor = Floor(nodes=2, size=0)
     handle(floor, composite("app", 1), leaf("g", 2, "app"), *pods("g", 2, on="n0"))
@@ -177,8 +176,8 @@ def words(effects: list[Any], group: str) -> list[str]:
     ],
 )
 def test_an_unplaced_group_gets_a_condition_about_its_root(least: int, expected_text: str):
-    """A pod of g is replaced while h has no capacity: bound pods decide whether the root has its
-    minimum.
+    """A pod of g is replaced while h has no capacity: the bound pods determine whether the root has
+    its minimum.
     """
     floor = Floor(nodes=0, size=0)
     floor.handle(Watched("Node", "ADDED", make_node("n0", cpu=2)))

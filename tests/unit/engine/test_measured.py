@@ -50,7 +50,9 @@ def placed_group() -> Floor:
 
 
 def test_a_group_that_is_placed_counts_once():
-    """One attempt, scheduled; its stages in order; the gauge shows it bound."""
+    """A placed group counts as one scheduled attempt; its stages are in order, and the gauge counts
+    it as Bound.
+    """
     floor = placed_group()
     meters = floor.engine.observation.meters
 
@@ -194,7 +196,9 @@ def test_a_preemption_by_a_group_is_counted_apart():
 
 
 def test_a_search_for_victims_by_a_group_is_measured():
-    """Each attempt is measured once, from the search to the plan; also if no victims are found."""
+    """Each attempt is measured once, from the search for victims to the plan, also if no victims
+    are found.
+    """
     floor = Floor(nodes=2, size=0)
     ticks = count()
     floor.engine = Engine(PROFILES, REGISTRY, stopwatch=lambda: float(next(ticks)))

@@ -14,7 +14,7 @@ from tests.property.making import make_pod
 
 @pytest.mark.parametrize("seed", range(20))
 def test_only_pods_that_precede_a_place_count(seed: int):
-    """Their requests and rows add up, for the last place as for those in between."""
+    """For each place, the requests and rows of exactly the deferred pods before it are summed."""
     random, shapes, deferred, rows = Random(seed), Shapes(), _Deferred(), 5
     profile: Any = SimpleNamespace(is_affected=lambda _first, _pod: False)
     added: list[tuple[Any, int, np.ndarray]] = []

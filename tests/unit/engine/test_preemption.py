@@ -143,7 +143,7 @@ def test_a_victim_in_memory_is_tried_again_soon():
     assert Where.BACKOFF is rig.where("low")
 
 
-def test_a_victim_whose_bind_is_under_way_is_evicted():
+def test_a_victim_whose_bind_is_in_progress_is_evicted():
     """A pod that may be bound already cannot be removed in memory alone."""
     rig = rig_with(make_pod("low", cpu=2), boss())
 

@@ -1,4 +1,6 @@
-"""NamespaceSort: pods of one priority are tried by turns, however many of them a tenant has."""
+"""NamespaceSort: pods of one priority are tried in turns of their namespaces, however many pods
+each has.
+"""
 
 from random import Random
 
@@ -57,9 +59,8 @@ class Line:
 
 
 def test_a_flood_lets_others_have_their_turns():
-    """A pod behind a hundred of another tenant is second.
-
-    Each namespace's own pods keep their order.
+    """A pod behind a hundred pods of another namespace is tried second. Each namespace's own pods
+    keep their order.
     """
     line = Line()
     for number in range(100):
@@ -72,7 +73,7 @@ def test_a_flood_lets_others_have_their_turns():
 
 
 def test_a_more_important_pod_needs_no_turn():
-    """Priority counts first, of whatever namespace."""
+    """A pod of higher priority is tried first, whatever its namespace."""
     line = Line()
     line.add("a/0")
     line.add("b/0")
@@ -94,7 +95,9 @@ def test_a_served_namespace_waits_for_the_next_turn():
 
 
 def test_pods_that_went_elsewhere_take_no_turn():
-    """A stale entry is skipped, and a pod that is added again counts once."""
+    """An entry of a pod that left the queue is skipped, and a pod that is added again
+    counts once.
+    """
     line = Line()
     gone = [line.add(f"a/{number}") for number in range(3)]
     line.add("b/0")
@@ -106,7 +109,9 @@ def test_pods_that_went_elsewhere_take_no_turn():
 
 
 def test_a_profile_that_waits_is_passed_over():
-    """Others are served, of this rank and of lower ones; afterwards the profiles take turns."""
+    """While a profile waits, pods of other profiles are tried, also those of lower priority;
+    afterwards the profiles take turns.
+    """
     line = Line()
     line.add("a/0", priority=5, profile="slow")
     line.add("a/1", priority=5, profile="slow")
@@ -120,7 +125,9 @@ def test_a_profile_that_waits_is_passed_over():
 
 
 def test_no_namespace_waits_longer_than_one_turn_of_the_others():
-    """Random comings and takings: between two of a namespace that waits, no other has two turns."""
+    """Under random arrivals, no other namespace has two turns between two turns of a waiting
+    namespace.
+    """
     random = Random(1)
     line, waiting = Line(), dict[str, int]()
     since: dict[str, dict[str, int]] = {}

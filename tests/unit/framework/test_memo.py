@@ -292,7 +292,9 @@ def test_constant_columns_stay_constant():
 
 
 def test_a_constant_for_changed_rows_keeps_the_column_that_has_it():
-    """Normalized scores that a plugin caches stay valid; any other number ends the column."""
+    """If changed rows score the value that the cached column has there, the column is reused, and
+    with it normalised scores that a plugin caches. Any other value creates a new column.
+    """
 
     def score(_self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
         used = nodes.requested("cpu") // 1000

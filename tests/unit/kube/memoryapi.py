@@ -100,7 +100,7 @@ class Flow:
         self.woken.set()
 
     def inject(self, data: bytes) -> None:
-        """Send bytes that the server did not send."""
+        """Make the next read of the watch return these bytes, which the server did not send."""
         self.extra += data
         self.woken.set()
 

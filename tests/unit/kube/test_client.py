@@ -279,7 +279,7 @@ async def test_a_rate_limit_spaces_requests():
     assert [0.0] * 5 + [round(0.1 * n, 2) for n in range(1, 11)] == times
 
 
-async def test_closing_ends_what_is_under_way():
+async def test_closing_ends_requests_in_progress():
     """Requests in progress end with code 0 when the client is closed."""
     arrived = asyncio.Event()
 

@@ -184,7 +184,7 @@ class Slow:
 
 
 @pytest.mark.parametrize("is_forced_first", [False, True])
-async def test_a_refused_token_waits_for_a_load_that_is_under_way(is_forced_first: bool):
+async def test_a_refused_token_waits_for_a_load_in_progress(is_forced_first: bool):
     """Its result is newer than the refused token: the source is not read a second time for it."""
     source = Slow()
     found = Credentials(source, ManualClock(100.0), Access("http://h", authorization="Bearer 0"))

@@ -89,7 +89,7 @@ def test_a_bad_object_in_a_watch_is_passed_over():
 
 
 def test_a_bad_object_can_still_be_deleted():
-    """For a deletion the name is enough."""
+    """A deletion event of an object that cannot be decoded is processed by its name."""
     event = Reader().line("DELETED", BAD)
 
     assert isinstance(event, Watched)

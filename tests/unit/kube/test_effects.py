@@ -119,7 +119,7 @@ def refused(code: int, **more: Any) -> Accident:
 
 
 async def test_a_bind_is_one_post_with_the_uid():
-    """The binding names pod, uid and node, and the answer states that it happened."""
+    """The binding names pod, uid and node, and the engine gets the answer of the API server."""
     async with running() as run:
         uid = run.pod("a")
         await run.carry_out(Bind(7, "default", "a", uid, "n1"))
@@ -612,7 +612,7 @@ async def test_work_goes_on_after_a_new_term():
     assert {1: 201} == run.codes()
 
 
-async def test_draining_finishes_what_is_under_way():
+async def test_draining_finishes_requests_in_progress():
     """At the end all submitted effects are carried out, also those that follow from answers."""
     async with running() as run:
         uid = run.pod("a")

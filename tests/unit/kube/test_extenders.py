@@ -218,7 +218,7 @@ async def test_names_mean_nothing_from_an_extender_that_is_shown_nodes():
 
 
 async def test_its_own_error_is_handed_on():
-    """The effect of an extender's error depends on the verb; a failed bind leaves the result
+    """The text of an extender's error reaches the engine; after a failed bind the result is
     unknown.
     """
     async with responding(saying({"Error": "no"})) as (extenders, _):

@@ -1,4 +1,4 @@
-"""A process that lost the lease may read and not write."""
+"""A process that lost the lease may send reads but no writes."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ BODY = b'{"metadata": {"name": "a"}}'
 
 
 async def test_only_reading_is_free():
-    """Before its deadline all requests are sent; after it writes are not sent."""
+    """All requests are sent before the fence's deadline; after it, only reads are sent."""
     api = MemoryApi()
     api.clock._start = START
     fence = Fence(api.clock, START + 10)
@@ -54,8 +54,8 @@ async def test_only_reading_is_free():
     ],
 )
 async def test_a_write_of_unknown_outcome_may_be_late(response: Response, may_be_late):
-    """The write is in flight without an answer, and may be executed until the server ends
-    requests.
+    """A write without an answer may still be executed, until the server's time limit for requests
+    has passed.
     """
     api, answers = MemoryApi(), asyncio.get_running_loop().create_future()
     api.clock._start = START

@@ -70,7 +70,7 @@ class Follower:
 
 
 class SimulatedCluster:
-    """A reflector, a sandbox, and the steps that befall them."""
+    """A reflector, an in-memory API server, and random changes and faults between them."""
 
     def __init__(self) -> None:
         # A short history, so that a long-interrupted watch finds its version expired.

@@ -49,7 +49,7 @@ def network(places: int, links: int, seed: int = 1) -> Network:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_here_and_there_agree(seed: int, monkeypatch: pytest.MonkeyPatch):
-    """A network that may be computed in either place has one result."""
+    """Path costs computed in this process and in the helper process are equal."""
     calculator, asked = Calculator(), network(60, 90 + 60 * seed, seed)
     here = await closed(asked, calculator)
     monkeypatch.setattr(paths, "MOST_HERE", 0)

@@ -37,7 +37,7 @@ PODS = ("e0", "e1", "e2", "e3")
 
 
 class Move(msgspec.Struct, frozen=True):
-    """An object of a kind is put, or dropped by its key."""
+    """A change: an object is created or updated, or deleted by its key if `obj` is None."""
 
     kind: str
     key: str

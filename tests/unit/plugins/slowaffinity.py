@@ -16,7 +16,7 @@ Pair = tuple[str, str]
 
 
 class SlowAffinity:
-    """SlowAffinity: the expected results of the plugin for one pod in a cluster."""
+    """Computes the expected results of InterPodAffinity for one pod in a cluster."""
 
     def __init__(
         self, cluster: SmallCluster, pod: Manifest, args: Mapping[str, Any] | None

@@ -99,7 +99,9 @@ def is_useful(one, blocks, counted):
 
 
 def by_hand(pods, blocks):
-    """Return what pods free by leaf and resource; the last resource is that of blocked leaves."""
+    """Return the amounts that the pods free, by (leaf, resource); the last resource stands for
+    blocked leaves.
+    """
     found = Counter[tuple[int, int]]()
     for one in pods:
         if one.node in LEAVES:

@@ -33,7 +33,9 @@ def test_a_group_is_short_if_fewer_members_exist_than_it_needs(members, bound):
     [(True, False, 1, 2), (True, False, 3, 1), (True, True, 1, 0), (False, False, 1, 0)],
 )
 def test_only_a_minimum_leaves_members_out(is_minimum, wants_all, bound, least):
-    """At least one member is placed; 0 stands for all members."""
+    """If the size is a minimum, members beyond it may stay pending, but at least one is placed; 0
+    stands for all members.
+    """
     spec = GroupSpec("default", "g", 3, is_minimum=is_minimum)
     found = task(spec, 4, bound)
     found = GroupTask(

@@ -375,7 +375,7 @@ def untimed(simulation):
 
 
 def test_two_config_maps_for_one_group_hold_it():
-    """The scheduler chooses neither of them."""
+    """If two ConfigMaps describe one group, the group stays pending and the message states it."""
     twin = config_map("twin", "sakkara.group", {"name": "g", "size": "2", "constraints": "{}"})
     done = place(*tree(TWO_RACKS), group("g", 2), twin, *members("g", 2))
 

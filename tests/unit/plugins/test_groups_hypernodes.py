@@ -167,7 +167,9 @@ def test_what_a_tier_does_not_have_stands_alone_in_it():
     ],
 )
 def test_what_is_no_tree_is_refused_with_the_hypernodes_named(found, expected_text):
-    """The unit of such a node would be ambiguous; expressions must end."""
+    """HyperNodes that put a node into two branches, and expressions that may not terminate, are
+    rejected; the message names the HyperNodes.
+    """
     with pytest.raises(ObjectError, match=expected_text):
         made(*found)
 

@@ -36,8 +36,8 @@ def useful(tree, by_leaf, fixed, size):
 
 
 def random_tree(rng):
-    """Return a tree with names in any order, capacity by leaf, occupied leaves, and a group
-    for it.
+    """Return a tree with shuffled names, the capacity by leaf, some leaves with members, and a
+    group for it.
     """
     depth = rng.choice([1, 2, 2, 3])
     paths = groups.paths(rng, depth, 7)

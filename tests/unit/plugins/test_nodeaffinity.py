@@ -38,7 +38,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_a_pod_that_says_nothing_is_skipped():
-    """Neither filter nor score runs."""
+    """Without node affinity or selector, filter and score return Skip."""
     got = evaluate(NodeAffinity, nodes=[node("n")], pod=pod())
 
     assert (SKIP, SKIP) == (got.pre_filter, got.pre_score)

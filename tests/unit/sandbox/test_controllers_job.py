@@ -65,7 +65,7 @@ class TestJob:
         assert 5 == here.get(JOBS, "sum")["status"]["succeeded"]
 
     def test_a_smaller_job_deletes_waiting_pods_first(self):
-        """Of too many pods, those without a node are the least useful."""
+        """When parallelism is reduced, pods without a node are deleted first."""
         here = SimulatedCluster(actors=[Jobs], bind=False)
         here.apply(JOBS, job("parallelism: 3;completions: 5"))
         kept = here.pods()[-1]

@@ -123,7 +123,9 @@ def test_one_problem_per_domain_has_no_rule_left_for_one_domain(more, kept):
 
 
 def test_more_victims_may_be_too_many():
-    """Without the pod that counts in the other zone, the group's own would be too full."""
+    """Evicting also the pod counted in zone a would make zone b exceed the skew, so only the other
+    pod is evicted.
+    """
     leaves = (Leaf(("a",), 0, (0,)), Leaf(("b",), 1, (0,)))
     rule = DomainRule("spread", ((0,), (1,)), max_skew=1, existing=(1, 1), only=True)
     group = Instance((Level("node"),), leaves, 1, (1,), (rule,))

@@ -116,7 +116,7 @@ def test_a_budget_is_spared_before_priorities_count():
 
 
 def test_a_budget_with_headroom_protects_no_pod():
-    """Pods within the budget may be evicted."""
+    """Pods may be evicted up to the disruptions that their budget allows."""
     asked = problem([0], 2, [gang("x", 0, {0: 2}, budgets={0: 2})], budgets=[Budget("b", 2)])
 
     assert {"x": 1} == names(asked, onerole.solve(asked))
@@ -290,8 +290,8 @@ def test_many_victims_for_one_member_are_proven_at_once():
     ],
 )
 def test_pods_are_bundled_to_what_frees_one_more_place(count, need, free, sizes):
-    """The table has the evictions of a bundle and the number of bundles; the rest is never
-    evicted.
+    """Identical victims are bundled so that each bundle frees one more place. The parameters have
+    the pods per bundle and the number of bundles; further pods are not evicted.
     """
     bundles = Bundles(full_nodes(1, 8, count, need, free))
     found = [(one.pods, one.count) for one in bundles.problem.candidates]

@@ -1,4 +1,4 @@
-"""`evaluate` and `less`: the public doors for tests of plugins."""
+"""`evaluate` and `less`, the public functions for tests of plugins."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_a_plugin_is_tested_in_three_lines():
 
 
 def test_feasible_nodes_alone_are_scored():
-    """The highest score is that of the feasible nodes."""
+    """Only feasible nodes are scored and normalised."""
     got = evaluate(RackAge, nodes=NODES, pod=pod(), feasible_nodes=["mid", "new"])
 
     assert {"mid": 0, "new": 100} == got.normalized
@@ -83,7 +83,7 @@ def test_feasible_nodes_alone_are_scored():
 
 
 def test_existing_pods_namespaces_and_objects_are_there():
-    """Pods are on their nodes; finished ones hold nothing."""
+    """Plugins read the given pods, namespaces and objects; finished pods use no resources."""
     sitting = [
         pod("a", node_name="n", requests={"cpu": "1"}),
         pod("b", node_name="n", requests={"cpu": "1"}, status={"phase": "Succeeded"}),
@@ -102,7 +102,9 @@ def test_existing_pods_namespaces_and_objects_are_there():
 
 
 def test_the_rest_may_be_left_out():
-    """Kinds are taken from the parameter, and the time from a text."""
+    """`apiVersion` and `kind` may be omitted: the parameter determines the kind. `now` may be a
+    text.
+    """
     space = {"metadata": {"name": "a"}}
     bare = {"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "1", "pods": 1}}}
     placed = {"metadata": {"name": "e"}, "spec": {"nodeName": "n", "containers": []}}
@@ -160,6 +162,6 @@ def test_a_fault_is_raised_an_error_status_is_an_outcome():
 
 
 def test_less_is_asked_of_sort_plugins_only():
-    """Other plugins have no order."""
+    """`less` rejects a plugin that does not sort the queue."""
     with pytest.raises(InputError, match="plugin RackAge does not sort the queue"):
         less(RackAge, pod("a"), pod("b"))

@@ -59,8 +59,8 @@ def snapshot(flags: SnapshotFlags) -> None:
 
 
 class _Export:
-    """The objects of a snapshot, the workloads that it states beside them, and the version of the
-    API server.
+    """The content of a snapshot: its objects, the workloads listed in its annotation, and the API
+    server's version.
     """
 
     def __init__(self, *, is_live: bool) -> None:

@@ -46,14 +46,16 @@ class Layers:
         return replace(self, tree=self.tree.with_slots(slots))
 
     def with_rules(self, domains: Sequence[DomainRule]) -> "Layers":
-        """Return the same layers with rules of the same names and sets; `existing` may differ."""
+        """Return these layers with other rules of the same names and sets; their `existing` counts
+        may differ.
+        """
         by_name = {one.name: one for one in domains}
         layers = (replace(one, domains=by_name[one.domains.name]) for one in self.layers)
         return replace(self, layers=tuple(layers))
 
     def choices(self, least: int | None = None) -> Iterator[Masks]:
-        """Yield the masks of allowed counts of the bare levels; a placement is valid if one allows
-        it.
+        """Yield masks of the allowed counts of the bare levels; a placement is valid if at least
+        one mask allows it.
 
         Masks under which no size from `least` (default: the group's minimum) to the group's size is
         possible are skipped.

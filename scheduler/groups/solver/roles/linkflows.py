@@ -108,7 +108,9 @@ class FlowModel:
         return total
 
     def _number(self, number: int, numbers: range) -> Mapping[int, Any]:
-        """Return by number of a class's pods a flag that the class has that many; 0 counts as 1."""
+        """Return, for each possible number of pods of a class, a Boolean variable that is true for
+        the actual number; 0 counts as 1.
+        """
         if number not in self._is:
             found = self._is[number] = {n: self._cp.new_bool_var("") for n in numbers}
             self._cp.add_exactly_one(list(found.values()))

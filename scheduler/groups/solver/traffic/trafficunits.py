@@ -45,7 +45,8 @@ class SeveralUnits:
         self._apart = _apart(group, self._pods)
 
     def limits(self, fewest: int, most: int) -> list[int]:
-        """Return bounds of placements whose fullest unit has from `fewest` to `most` pods.
+        """Return lower bounds of the stages for placements whose fullest unit has `fewest` to
+        `most` pods.
 
         The cost bound is -NOTHING, above every cost, if the range is empty.
         """

@@ -45,7 +45,9 @@ class Values:
 
 
 class PoolCounters:
-    """The rest of a pool's counters beside all allocated devices, here or elsewhere."""
+    """The remaining amounts of a pool's counters, after all allocated devices of this and other
+    nodes.
+    """
 
     __slots__ = ("_is_short", "_left")
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from scheduler.objects.claims import ALL, DeviceAsk, DeviceConstraint, ResourceClaimSpec
+from scheduler.objects.claims import ALL, DeviceConstraint, ExactDeviceRequest, ResourceClaimSpec
 from scheduler.objects.devices import DeviceClass, DeviceTaint
 from scheduler.plugins.dynamicresources.allocation.selectors import Selector, Selectors
 
@@ -38,7 +38,7 @@ class RequestedDevices(msgspec.Struct, frozen=True, eq=False):
     index: int
     path: str
     parent: str
-    spec: DeviceAsk
+    spec: ExactDeviceRequest
     class_name: str
     selectors: tuple[tuple[str, Selector], ...]
     is_alternative: bool
@@ -166,7 +166,7 @@ class _Maker:
         return ClaimPlan(tuple(requests), constraints, applying)
 
     def _requested(
-        self, where: tuple[int, int, int], path: str, parent: str, spec: DeviceAsk
+        self, where: tuple[int, int, int], path: str, parent: str, spec: ExactDeviceRequest
     ) -> RequestedDevices:
         claim, request, index = where
         if spec.derived_attributes:  # alpha: the allocator of Kubernetes 1.37 has the same text

@@ -58,7 +58,7 @@ def newest(store: ObjectStore, resource: Resource, owner: Object) -> Revision:
 
 
 def named(store: ObjectStore, owner: Object, name: str) -> Revision | None:
-    """Return a revision by its object's name, None after its deletion."""
+    """Return the revision whose ControllerRevision has this name, None if it was deleted."""
     found = store.find(CONTROLLERREVISIONS, owner["metadata"]["namespace"], name)
     return _revision(found) if found is not None else None
 

@@ -57,7 +57,7 @@ def cluster(*sizes: int) -> list[Peer]:
 
 
 def test_both_sides_prove_the_key(keys: Keys):
-    """The request arrives unchanged, and the answer with it."""
+    """A signed request decodes to the same request, and a signed answer to the same verdict."""
     data = signed(HELLO, CHALLENGE, keys)
     hello, key = read_hello(data, CHALLENGE, keys)
 
@@ -120,7 +120,9 @@ def test_names_have_a_length_that_is_known_before_they_are_read():
 
 
 def test_a_key_is_replaced_without_a_gap(tmp_path: Path):
-    """Every key of the file is accepted, the first one used; a bad file leaves the old keys."""
+    """All keys of the file are accepted and the first one is used; an invalid file leaves the
+    former keys in force.
+    """
     path, first, second = tmp_path / "key", "the first key of all", "the second key of all"
     keys = keys_of(path, first)
     old, new = keys_of(tmp_path / "old", first), keys_of(tmp_path / "new", second)

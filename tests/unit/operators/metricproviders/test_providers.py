@@ -100,7 +100,7 @@ async def test_prometheus_figures_are_as_old_as_their_samples():
 
 
 async def test_figures_whose_samples_are_too_old_are_left_out():
-    """A rate over a range that its samples do not fill would make a busy node look idle."""
+    """A rate over a range with too few samples is dropped; it would make a busy node look idle."""
     query = Query(FigureName(CPU), "rate", times="times", window_s=120, fresh_s=30)
     answers = {
         "rate": vector(({"node": "a"}, 500, "1"), ({"node": "b"}, 500, "1")),

@@ -92,7 +92,7 @@ def test_scores_follow_the_use_of_devices_elsewhere(seed: int):
             name = taken.pop(random.randrange(len(taken)))
             engine.handle(Watched("ResourceClaim", "DELETED", read_object(claim(name))[1]), 1.0)
 
-    assert shape.kept
+    assert shape.derived
     assert len(found) > 10
 
 
@@ -126,7 +126,7 @@ def test_normalized_scores_follow_the_feasible_nodes(seed: int):
             gone = make_pod(placed.pop(random.randrange(len(placed))))
             engine.handle(Watched("Pod", "DELETED", gone), 1.0)
 
-    assert all(shape.kept for shape in shapes)
+    assert all(shape.derived for shape in shapes)
     assert len(found) > 5
 
 

@@ -74,7 +74,7 @@ def test_the_lowest_share_runs_over_resources_without_weight():
 
 
 def test_thresholds_of_zero_pass_before_age_is_looked_at():
-    """A node whose map is all zero takes pods although its report has expired."""
+    """A node whose thresholds are all zero passes even if its report has expired."""
     old = [report(cpu="99", age_s=999)]
 
     assert reason(objects=old) == EXPIRED
