@@ -178,14 +178,14 @@ class _Finding:
             return f"{outcome.fits} of {outcome.of} {what} fit"
         moved = {move.pod for move in moves}
         if isinstance(problem.goal, Free):
-            return (
-                f"{_free_domains(problem, problem.goal, moves)} of {problem.goal.number} are free"
-            )
+            free = _free_domains(problem, problem.goal, moves)
+            return f"{free} free, {problem.goal.number} wanted"
         if isinstance(problem.goal, Repair):
             left = sum(not clause & moved for clause in problem.goal.clauses)
             return f"{left} pods violate a hard rule"
         hot = _hot_nodes(problem, moves)
-        return f"{hot} nodes are above the threshold"
+        nodes = "1 node is" if hot == 1 else f"{hot} nodes are"
+        return f"{nodes} above the threshold"
 
     def _statement(self, answer: Answer, *, proven: bool) -> str:
         """Return the sentence that states what the answer proves."""

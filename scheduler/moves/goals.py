@@ -53,8 +53,11 @@ def words(goal: MoveGoal) -> str:
     if isinstance(goal, CapacityGoal):
         return f"{goal.number} of {goal.key} fit"
     if isinstance(goal, FreeGoal):
-        what = f"domains of {goal.label}" if goal.label else "nodes"
-        return f"{goal.number} {what} are free"
+        what = "domain" if goal.label else "node"
+        of = f" of {goal.label}" if goal.label else ""
+        return (
+            f"1 {what}{of} is free" if goal.number == 1 else f"{goal.number} {what}s{of} are free"
+        )
     if isinstance(goal, LoadGoal):
         return f"no node uses more than {goal.percent}% of its {goal.resource}"
     return "no pod violates a hard rule"

@@ -290,6 +290,8 @@ def test_a_rack_becomes_free():
     report = find([*nodes, *pods], FreeGoal(1, "rack"))
 
     assert (report.freed, len(report.moves)) == (("c",), 1)
+    assert report.goal == "1 domain of rack is free"
+    assert (report.before, report.after) == ("0 free, 1 wanted", "1 free, 1 wanted")
 
 
 def test_a_hot_node_loses_the_load_that_it_has_too_much():
@@ -319,7 +321,7 @@ def test_a_hot_node_loses_the_load_that_it_has_too_much():
     metrics = [metric("n0", "50", ("p0", "5"), ("p1", "15"), ("p2", "20")), metric("n1", "10")]
     report = find([*nodes, *pods, *metrics], LoadGoal(60))
 
-    assert (len(report.moves), report.before) == (1, "1 nodes are above the threshold")
+    assert (len(report.moves), report.before) == (1, "1 node is above the threshold")
     assert report.after == "0 nodes are above the threshold"
 
 
