@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from scheduler.base.clock import ManualClock
 from scheduler.base.meters import Meters
 from scheduler.daemon.inbox import Inbox
@@ -87,6 +89,18 @@ def test_long_attempts_make_turns_short():
     engine = Slow(event_s=0.0, pod_s=TURN_S * 0.4)
     flooded(engine, 10)
     assert 2 == engine.tried[-1]
+
+
+@pytest.mark.parametrize("turns_a_pod", [0.001, 0.03, 0.045, 0.06, 0.1, 0.15, 0.3, 0.6, 2.0])
+def test_attempts_fill_between_half_and_all_of_a_turn(turns_a_pod: float):
+    """If a pod takes the same time in each turn, the number of pods settles, unless the least or
+    the largest number is reached.
+    """
+    engine = Slow(event_s=0.0, pod_s=TURN_S * turns_a_pod)
+    flooded(engine, 12)
+    share = engine.tried[-1] * turns_a_pod
+    assert 0.5 <= share <= 1.0 or engine.tried[-1] == (1 if share > 1.0 else MOST_CYCLES)
+    assert engine.tried[-1] == engine.tried[-2]
 
 
 def test_without_waiting_pods_a_turn_only_takes_in_events():
