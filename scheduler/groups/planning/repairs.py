@@ -172,7 +172,7 @@ def _with_missing(
 def _gap(fixed: int, rule: LevelRule) -> int:
     """Return how many members a unit lacks to hold its least, and a whole number of slices."""
     least = max(fixed, rule.min)
-    return least + -least % max(1, rule.factor) - fixed
+    return least + -least % rule.factor - fixed
 
 
 def _space(leaves: Sequence[Leaf], places: Sequence[int]) -> int:

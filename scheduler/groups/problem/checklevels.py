@@ -102,7 +102,7 @@ def level_problems(
         where = f"{name} {'/'.join(path)}"
         if pods < rule.min or (rule.max > 0 and pods > rule.max):
             found.append(f"{where} holds {pods}, not {rule.min} to {rule.max}")
-        if pods % max(1, rule.factor):
+        if pods % rule.factor:
             found.append(f"{where} holds {pods}, no multiple of {rule.factor}")
         if rule.is_hard_spread and pods > 1:
             found.append(f"{where} holds {pods}, one is allowed")

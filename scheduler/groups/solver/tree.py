@@ -88,7 +88,7 @@ def slots_of(leaf: Leaf, request: tuple[int, ...]) -> int:
 def allowed(rule: LevelRule, size: int) -> Bools:
     """Return a mask over 0 to `size`: the pod counts that a used unit may have; 0 is excluded."""
     counts = np.arange(size + 1)
-    fits: Bools = (counts >= max(1, rule.min)) & (counts % max(1, rule.factor) == 0)
+    fits: Bools = (counts >= max(1, rule.min)) & (counts % rule.factor == 0)
     if rule.max > 0:
         fits &= counts <= rule.max
     if rule.is_hard_spread:

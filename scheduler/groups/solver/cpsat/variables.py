@@ -207,7 +207,7 @@ class GroupVariables:
         rule = tree.rule(tree.depth)
         capacity = tree.capacity[tree.depth][[self._position[leaf] for leaf in cell.leaves]]
         most = min(tree.size, int(capacity.sum()))
-        values = cp_model.Domain.from_values(range(0, most + 1, max(1, rule.factor)))
+        values = cp_model.Domain.from_values(range(0, most + 1, rule.factor))
         pods = cp.new_int_var_from_domain(values, "")
         cp.add(pods == new)
         used: Any = 0

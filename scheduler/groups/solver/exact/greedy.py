@@ -48,7 +48,7 @@ def _descend(tree: Tree, free: list[Ints], level: int, unit: int, pods: int, tak
             continue
         before = taken.copy()
         offered = min(fits, most, wanted)
-        offered -= 0 if rule.hard else offered % max(1, rule.factor)
+        offered -= 0 if rule.hard else offered % rule.factor
         share = _descend(tree, free, level + 1, child, offered, taken)
         if least <= share <= most and _is_multiple(rule, share):
             left -= share
@@ -91,4 +91,4 @@ def _range(rule: LevelRule, pods: int, siblings: int, parts: int) -> tuple[int, 
 
 
 def _is_multiple(rule: LevelRule, share: int) -> bool:
-    return rule.hard or share % max(1, rule.factor) == 0
+    return rule.hard or share % rule.factor == 0

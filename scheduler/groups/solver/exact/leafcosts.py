@@ -69,7 +69,7 @@ class LeafTables:
         rule = self.tree.rule(self.tree.depth)
         if self.steps:
             return leaves, self._walk_back(unit, leaves, pods, used)
-        factor = max(1, rule.factor)
+        factor = rule.factor
         capacity = _limits(rule, self.tree.slots[leaves]) // factor
         return leaves, _fill(rule, capacity, pods // factor) * factor
 
@@ -129,7 +129,7 @@ def _limits(rule: LevelRule, slots: Ints) -> Ints:
 def _closed(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> Ints:
     """Return the costs by a formula: leaves are filled in a fixed order (majorization)."""
     rule = tree.rule(tree.depth)
-    factor = max(1, rule.factor)
+    factor = rule.factor
     widths = np.diff(tree.starts[tree.depth - 1])
     capacity = _limits(rule, tree.slots[order]) // factor
     if rule.kind == "pack":
@@ -208,7 +208,7 @@ def _stepwise(tree: Tree, order: Ints, unit_cost: Ints, most: Ints) -> tuple[Int
     current[:, 0, 0] = 0
     steps = [current]
     widths = np.diff(starts)
-    useful = np.maximum(1, most // max(1, rule.min, rule.factor))
+    useful = np.maximum(1, most // max(rule.min, rule.factor))
     widths = np.where(_have_fixed(tree), widths, np.minimum(widths, useful))
     counts = _options(rule, int(tree.slots.max()), 0, current.shape[2] - 1)
     for at in range(int(widths.max())):

@@ -69,7 +69,7 @@ def _by_the(size: int, depth: int, group: GroupProblem) -> Instance:
     """Return the homogeneous relaxation with a multiple of `size` pods in each unit at `depth`."""
     found = group.homogeneous()
     level = found.levels[depth - 1]
-    rule = msgspec.structs.replace(level.rule, factor=lcm(size, max(1, level.rule.factor)))
+    rule = msgspec.structs.replace(level.rule, factor=lcm(size, level.rule.factor))
     levels = (*found.levels[: depth - 1], Level(level.name, rule), *found.levels[depth:])
     return msgspec.structs.replace(found, levels=levels)
 

@@ -88,7 +88,6 @@ class Yields:
     def _upper(self, leaf: int, indices: list[int]) -> list[Term]:
         """Return for each candidate an upper bound of the slots that its eviction frees."""
         rule = self._tree.rule(self._tree.depth)
-        factor = max(1, rule.factor)
         everybody = {index: self._candidates[index].count for index in indices}
         most = self.capacity_at(leaf, everybody) - self.now[leaf]
         found: list[Term] = []
@@ -100,7 +99,7 @@ class Yields:
             if tightest is not None and rule.min <= 1:
                 at, need = tightest
                 alone = -(-self._candidates[index].freed[leaf][at] // need)
-                gain = min(gain, -(-alone // factor) * factor)
+                gain = min(gain, -(-alone // rule.factor) * rule.factor)
             if gain > 0:
                 found.append((gain, (index,)))
         return found
