@@ -64,13 +64,13 @@ class MemberCapacity:
         return limit
 
     def when_empty(self) -> IntColumn:
-        """Return how many members each node takes once all other pods are gone."""
+        """Return how many members each node takes, bound ones included, without any other pod."""
         allocatable = [
             self.task.context.nodes.allocatable(name)[self.rows] // amount
             for name, amount in self.request.items()
             if amount > 0
         ]
-        return _least([*allocatable, self.by_limit[FILTERS]]).clip(0)
+        return _least([*allocatable, self.by_limit[FILTERS] + self.fixed]).clip(0)
 
     def under(self, limits: Collection[str]) -> IntColumn:
         """Return how many members each node takes, fixed ones included, if only `limits` count."""

@@ -79,7 +79,7 @@ def refusal(
         sentences(text, *notes),
         (*named_rules(task, rules), *requested),
         advice.smaller,
-        test(capacities.when_empty() + capacities.fixed) is False,
+        test(capacities.when_empty()) is False,
     )
 
 

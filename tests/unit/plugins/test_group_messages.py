@@ -97,6 +97,21 @@ def test_a_group_that_an_empty_rack_would_take_waits():
     assert "the largest, rack-0, has capacity for 2" in found.message
 
 
+@pytest.mark.parametrize("is_cordoned", [False, True])
+@pytest.mark.parametrize(("count", "status"), [(2, "DoesNotFit"), (3, "Waiting")])
+def test_bound_members_use_capacity_of_the_empty_cluster(count, status, is_cordoned):
+    """One of three members is bound, and another pod uses one node: without that pod they fit on
+    three nodes, never on two. A cordoned node keeps its bound member.
+    """
+    nodes = rack("rack-0", count)
+    nodes[0].setdefault("spec", {})["unschedulable"] = is_cordoned
+    busy = pod("busy", requests={"nvidia.com/gpu": "8"}, spec={"nodeName": "rack-0-1"})
+    described, first, *others = gang(3)
+    first["spec"]["nodeName"] = "rack-0-0"
+
+    assert report(*nodes, busy, described, first, *others).status == status
+
+
 def test_a_request_above_every_node_names_the_largest_node():
     """No other size would help, and none is named."""
     found = report(*rack("rack-0", 2, gpus=4), *gang(2))
