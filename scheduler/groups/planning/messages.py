@@ -22,6 +22,7 @@ from scheduler.groups.planning.capacities import FILTERS, MemberCapacity, packed
 from scheduler.groups.planning.planning import NodeProblem
 from scheduler.groups.planning.task import GroupTask
 from scheduler.groups.planning.task import with_rules as ruled
+from scheduler.groups.problem import conflict
 from scheduler.groups.problem.answer import Advice, Conflict
 from scheduler.groups.problem.instance import Instance
 from scheduler.groups.problem.rules import under
@@ -131,30 +132,14 @@ def rule_name(task: GroupTask, one: Conflict) -> str:
     labels = task.spec.labels
     if one.rule == "hard" and labels is not None and labels.required:
         return f"the required topology {labels.required}"
-    if one.rule == "hard":
-        return f"{one.level} hard {one.value}"
-    return f"{one.level} {one.rule} {one.value}".strip()
+    return conflict.name_of(one)
 
 
 def reasons(task: GroupTask, advice: Advice, enough: str) -> str:
     """Return which rules cannot hold together, and without which `enough`; '' if no rule
     conflicts.
     """
-    rules = [one for one in advice.conflict if one.rule != "size"]
-    if not rules:
-        return ""
-
-    def names(some: Iterable[Conflict]) -> list[str]:
-        return list(dict.fromkeys(rule_name(task, one) for one in some))
-
-    own = names(rules)
-    text = f"{' and '.join(own)} cannot hold" + " together" * (len(own) > 1)
-    alone = names(one for one in rules if one.fits_without)
-    if alone:
-        return f"{text}; without {' or '.join(alone)} {enough}"
-    if advice.give_up:
-        return f"{text}; without {' and '.join(names(advice.give_up))} {enough}"
-    return text
+    return conflict.reasons(advice, enough, lambda one: rule_name(task, one))
 
 
 def left_out(task: GroupTask, fits: Fits) -> str:

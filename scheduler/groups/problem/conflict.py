@@ -156,18 +156,27 @@ def message(advice: Advice, size: int, least: int = 0, *, is_infeasible: bool = 
     return f"{_pods(size, least)}: {'; '.join(helps)}"
 
 
-def reasons(advice: Advice, enough: str) -> str:
+def name_of(one: Conflict) -> str:
+    """Return the name of a rule: its level, its key and its value."""
+    return f"{one.level} {one.rule} {one.value}".strip()
+
+
+def reasons(advice: Advice, enough: str, name: Callable[[Conflict], str] = name_of) -> str:
     """Return which rules conflict and which to give up for `enough` to hold; '' without a rule."""
     rules = [one for one in advice.conflict if one.rule != "size"]
     if not rules:
         return ""
-    names = " and ".join(_name(one) for one in rules)
-    text = f"{names} cannot hold" + " together" * (len(rules) > 1)
-    alone = [_name(one) for one in rules if one.fits_without]
+
+    def names(some: Iterable[Conflict]) -> list[str]:
+        return list(dict.fromkeys(name(one) for one in some))
+
+    own = names(rules)
+    text = f"{' and '.join(own)} cannot hold" + " together" * (len(own) > 1)
+    alone = names(one for one in rules if one.fits_without)
     if alone:
         return f"{text}; without {' or '.join(alone)} {enough}"
     if advice.give_up:
-        return f"{text}; without {' and '.join(_name(one) for one in advice.give_up)} {enough}"
+        return f"{text}; without {' and '.join(names(advice.give_up))} {enough}"
     return text
 
 
@@ -178,9 +187,3 @@ def _pods(size: int, least: int) -> str:
             f"none of {size} pods fits" if least == 1 else f"fewer than {least} of {size} pods fit"
         )
     return "1 pod does not fit" if size == 1 else f"{size} pods do not fit"
-
-
-def _name(one: Conflict) -> str:
-    if one.rule == "hard":
-        return f"{one.level} hard {one.value}"
-    return f"{one.level} {one.rule} {one.value}".strip()

@@ -2,13 +2,15 @@
 fit.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from scheduler.groups.problem import conflict
-from scheduler.groups.problem.answer import Conflict
+from scheduler.groups.problem.answer import Advice, Conflict
 from scheduler.groups.problem.instance import NEUTRAL, DomainRule, Instance, Level, LevelRule
 from scheduler.groups.solver.explain import explain
 from scheduler.groups.solver.solve import solve
@@ -196,3 +198,28 @@ def test_one_pod_is_one():
 
     text = "1 pod does not fit: the nodes have capacity for 0"
     assert text == conflict.message(explain(instance), 1)
+
+
+RULES = (
+    Conflict("rack", "hard", "pack"),
+    Conflict("node", "max", "2"),
+    Conflict("rack", "min", "3"),
+)
+
+
+def test_the_reasons_name_the_conflict_and_what_to_give_up():
+    """For every conflict of up to three rules, every rule that suffices alone, and every set to
+    give up: "without" stands before the rules that help, and nowhere else.
+    """
+    compared = 0
+    for size, alone, given in itertools.product(range(4), range(-1, 3), range(4)):
+        rules = [replace(one, fits_without=at == alone) for at, one in enumerate(RULES[:size])]
+        text = conflict.reasons(Advice(tuple(rules), give_up=RULES[:given]), "enough fit")
+        own = " and ".join(map(conflict.name_of, rules))
+        together = " together" if size > 1 else ""
+        helps = [conflict.name_of(one) for one in rules if one.fits_without]
+        helps = helps or [conflict.name_of(one) for one in RULES[:given]]
+        without = f"; without {' and '.join(helps)} enough fit" if helps else ""
+        assert text == (f"{own} cannot hold{together}{without}" if size else "")
+        compared += bool(without)
+    assert compared
