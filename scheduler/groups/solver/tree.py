@@ -159,7 +159,7 @@ def check(instance: Instance) -> None:
     if not 0 <= instance.minimum <= instance.size:
         raise InputError(f"a minimum of {instance.minimum} is not between 1 and {instance.size}")
     if sum([leaf.fixed for leaf in instance.leaves]) > instance.size:
-        raise InputError("more pods are held than the group has")
+        raise InputError("more pods are fixed than the group has")
     depth = len(instance.levels)
     paths = [leaf.path for leaf in instance.leaves]
     lengths = set(map(len, paths))

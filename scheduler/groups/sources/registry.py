@@ -84,7 +84,7 @@ _RANK = {source.kind: rank for rank, source in enumerate(SOURCES)}
 
 # The fault of an object is reported on each pod of its group, so quotes of the object are short.
 LONGEST_FAULT = 700
-# The ways in which a pod names a group by itself; the label of AppGroups needs the object. Of
+# The sources whose groups a pod names by itself; the label of AppGroups needs the object. Of
 # several claims the first counts.
 CLAIMS = (
     configmap.CLAIM,
