@@ -38,7 +38,7 @@ def state_of(cluster: SimulatedCluster, groups: dict[str, int]) -> State:
 
 def any_bind_unsettled(engine: Any) -> bool:
     """Return whether a bind was sent, or may still arrive, with an unknown outcome."""
-    return any(isinstance(pod.asked, BindPod) for pod in engine.bindings._pods.values())
+    return any(isinstance(pod.step, BindPod) for pod in engine.bindings._pods.values())
 
 
 def _inside(one: Replica) -> State:
