@@ -70,7 +70,7 @@ class OperatorsHealth:
         return "; ".join(f"operator {one.name} is down: {one.last_error}" for one in down)
 
     def enter(self, name: str, state: State) -> None:
-        """Take note that an operator is in this state now."""
+        """Record the current state of an operator."""
         before = self.records.get(name)
         if before is None:
             self._restarts.labels(name)  # shown as 0 from the start

@@ -19,9 +19,10 @@ LONGEST_TEXT = 10 * 1024  # resource.k8s.io: CELSelectorExpressionMaxLength, in 
 
 
 def compile_selector(text: str, *, lists: bool = False) -> Program:
-    """Return the program of a selector; CelCompileError with kube-apiserver's words if it is none.
+    """Return the program of a selector; CelCompileError with kube-apiserver's message if it is
+    invalid.
 
-    With `lists` attributes may be lists of values and `includes` exists: kube-scheduler 1.37
+    With `lists` attributes may be lists of values and `includes` exists. kube-scheduler 1.37
     compiles stored selectors so, while an API server rejects new ones unless its gate
     DRAListTypeAttributes is on.
 

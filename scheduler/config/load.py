@@ -218,10 +218,10 @@ def _within(plugin: str, args: Args, limits: SolverLimits, notices: Notices) -> 
     found = args.within(limits.time_limit_seconds, limits.workers)
     if found is args:
         return args
-    asked, given, usual = map(msgspec.to_builtins, (args, found, type(args)()))
+    configured, given, usual = map(msgspec.to_builtins, (args, found, type(args)()))
     for field, value in given.items():
         # Reducing a default needs no notice.
-        if asked[field] not in (value, usual[field]):
-            text = f"{plugin} asks for {field}: {asked[field]:g}; solver allows {value:g}"
+        if configured[field] not in (value, usual[field]):
+            text = f"{plugin} asks for {field}: {configured[field]:g}; solver allows {value:g}"
             notices.add(text, "solver")
     return found

@@ -49,10 +49,10 @@ class AnswerPool:
         self._pool: WorkerPool | None = None
         self._one = asyncio.Lock()
         self._waiting = 0
-        self._asked_at = 0.0
+        self._used_at = 0.0
         self._spent_s = 0.0
 
-    async def ask(self, question: Question, snapshot: Snapshot) -> bytes:
+    async def answer(self, question: Question, snapshot: Snapshot) -> bytes:
         """Answer a question about a cluster in the helper process; InputError with the reason on
         failure.
         """
@@ -62,15 +62,15 @@ class AnswerPool:
         try:
             # One at a time, also while sending: a large cluster is tens of megabytes.
             async with self._one:
-                return await self._ask(question, snapshot)
+                return await self._computed(question, snapshot)
         finally:
             self._waiting -= 1
 
-    async def _ask(self, question: Question, snapshot: Snapshot) -> bytes:
+    async def _computed(self, question: Question, snapshot: Snapshot) -> bytes:
         if self._pool is None:
             self._pool = WorkerPool(self._settings.jobs)
             await self._pool.start()
-        self._asked_at = self._clock.now()
+        self._used_at = self._clock.now()
         wanted = AnswerOptions(now=snapshot.taken_at, ties=Ties.UID, release=snapshot.release)
         lines = packed(question, snapshot, wanted, self._settings.config)
 
@@ -81,7 +81,7 @@ class AnswerPool:
         payload, took_s = await asyncio.to_thread(joined)
         self._spent_s += took_s
         outcome = await self._pool.run("page", payload, ANSWER_S)
-        self._asked_at = self._clock.now()
+        self._used_at = self._clock.now()
         if outcome.code == "invalid":
             raise InputError(outcome.message.removeprefix("page: "))
         if not outcome.ok:
@@ -98,7 +98,7 @@ class AnswerPool:
 
     async def close_idle(self) -> None:
         """End the process after a long time without questions."""
-        if self._pool is not None and self._clock.now() - self._asked_at > IDLE_S:
+        if self._pool is not None and self._clock.now() - self._used_at > IDLE_S:
             await self.close()
 
     async def close(self) -> None:

@@ -106,7 +106,7 @@ class CapacityWatch:
     async def _counted(self) -> dict[str, int]:
         question = Question("capacity", shapes=self._shapes)
         try:
-            body = await self._helper.ask(question, cluster_of(self._engine, self._clock.now()))
+            body = await self._helper.answer(question, cluster_of(self._engine, self._clock.now()))
             found = msgspec.json.decode(body, type=ShapeCapacity)
         except (TrellisError, OSError) as error:
             found = ShapeCapacity({}, dict.fromkeys(self._shapes, str(error)))

@@ -225,18 +225,18 @@ class _View:
     async def _planned(self, at: float | None) -> object:
         snapshot = self._at(at)
         if at is not None:
-            return await self._page.helper.ask(Question("plan"), snapshot)
+            return await self._page.helper.answer(Question("plan"), snapshot)
         async with self._planning:  # concurrent requests share one answer
             if self._plan is None or self._plan[0] is not snapshot:
-                self._plan = (snapshot, await self._page.helper.ask(Question("plan"), snapshot))
+                self._plan = (snapshot, await self._page.helper.answer(Question("plan"), snapshot))
             return self._plan[1]
 
     async def _explain(self, pod: str, at: float | None) -> object:
-        return await self._page.helper.ask(Question("explain", pod=pod), self._at(at))
+        return await self._page.helper.answer(Question("explain", pod=pod), self._at(at))
 
     async def _change(self, change: TrialChange, at: float | None) -> object:
         question = Question("change", **msgspec.structs.asdict(change))
-        return await self._page.helper.ask(question, self._at(at))
+        return await self._page.helper.answer(question, self._at(at))
 
     async def _moments(self) -> object:
         return moments(self._page.attempts(self._seen), self._page.leading)

@@ -19,7 +19,7 @@ from scheduler.snapshot.snapshot import read_snapshot
 Object = dict[str, Any]
 
 MEMBER_LABELS: Final = ("sakkara.group.name", "scheduling.x-k8s.io/pod-group")
-_ASKED: Final = ("name", "size", "priority", "constraints")
+_DESCRIBED: Final = ("name", "size", "priority", "constraints")
 
 
 def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
@@ -28,7 +28,7 @@ def proof(objects: Sequence[Object], config: Loaded, key: str) -> GroupReport:
     InputError when it has no members.
     """
     namespace, _, name = key.partition("/")
-    unplaced = [_asked_again(one, namespace, name) for one in objects]
+    unplaced = [_as_pending(one, namespace, name) for one in objects]
     found = simulate(
         read_snapshot(items_of_objects(unplaced, "cluster")),
         Setup(config, registry()),
@@ -56,7 +56,7 @@ def _pods(tree: dict[str, Any]) -> int:
     return sum(_pods(below) for below in tree.values()) if tree else 1
 
 
-def _asked_again(one: Object, namespace: str, name: str) -> Object:
+def _as_pending(one: Object, namespace: str, name: str) -> Object:
     """Return a member without its node, and a group without its status."""
     meta = one["metadata"]
     if meta.get("namespace") != namespace:
@@ -68,5 +68,5 @@ def _asked_again(one: Object, namespace: str, name: str) -> Object:
     if one["kind"] == "PodGroup" and meta["name"] == name:
         return {**one, "status": {}}
     if one["kind"] == "ConfigMap" and (one.get("data") or {}).get("name") == name:
-        return {**one, "data": {k: v for k, v in one["data"].items() if k in _ASKED}}
+        return {**one, "data": {k: v for k, v in one["data"].items() if k in _DESCRIBED}}
     return one

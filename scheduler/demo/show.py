@@ -62,7 +62,7 @@ class Show:
         self._append(Text(f"   ✗ {text}", style="bold red"))
 
     def look(self, nodes: Sequence[Node], pods: Sequence[Pod]) -> None:
-        """Draw the current cluster."""
+        """Draw the current state of the cluster."""
         if self._live is not None:
             self._table = cluster_table(nodes, pods)
             self._refresh()

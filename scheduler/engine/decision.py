@@ -59,9 +59,8 @@ class Decision(msgspec.Struct, frozen=True):
 
     @property
     def rejected_by(self) -> tuple[str, ...]:
-        """Return the plugins that had a part in rejecting the pod, in order.
-
-        Where a pre-filter plugin rejected the pod itself, it alone did.
+        """Return the plugins that rejected the pod or some nodes, in order; if a pre-filter plugin
+        rejected the pod, only that plugin.
         """
         if self.status.plugin:
             return (self.status.plugin,)

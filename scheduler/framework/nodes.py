@@ -262,8 +262,8 @@ class Nodes:
     # Other views.
 
     def part(self, column: NDArray[ScalarT]) -> NDArray[ScalarT]:
-        """Return this view's entries of a column that a tracker keeps over all rows of the
-        table.
+        """Return this view's entries of a column with one entry per row of the table, such as a
+        tracker's.
         """
         return self._cut(column)
 

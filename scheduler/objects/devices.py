@@ -94,7 +94,7 @@ class DeviceAttribute(Object, frozen=True):
 
     @property
     def list_key(self) -> tuple[str, Any] | None:
-        """Return `key` of a list, None for a single value."""
+        """Return (type, values) if the attribute is a list, None for a single value."""
         if self.strings is not None:
             return "strings", self.strings
         if self.ints is not None:

@@ -60,7 +60,7 @@ class Server:
         self._runner = web.AppRunner(
             application(sources, health, access, self._page),
             access_log=None,
-            # A stranger's broken request is worth no line; `rules` logs the faults of handlers.
+            # A malformed request is not logged; `rules` logs the faults of handlers.
             logger=logging.Logger("serve", logging.CRITICAL),  # noqa: LOG001 - for this logger only
             handle_signals=False,
             keepalive_timeout=75.0,
@@ -164,7 +164,7 @@ def _health_routes(endpoint: Endpoint, health: HealthChecks) -> list[web.RouteDe
         name = request.match_info["check"]
         if name not in health.checks(endpoint):
             raise web.HTTPNotFound
-        reason = health.ask(endpoint, name)
+        reason = health.run_check(endpoint, name)
         if reason is not None:
             return text_page(f"internal server error: {reason}\n", 500)
         return text_page("ok")

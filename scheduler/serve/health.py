@@ -72,7 +72,7 @@ class HealthChecks:
             if name in exclude:
                 lines.append(f"[+]{name} excluded: ok\n")
                 continue
-            reason = self.ask(endpoint, name)
+            reason = self.run_check(endpoint, name)
             if reason is None:
                 lines.append(f"[+]{name} ok\n")
             else:
@@ -88,7 +88,7 @@ class HealthChecks:
             _log.warning("health check failed", endpoint=endpoint, failed=failed)
         return HealthReport(healthy=not failed, lines="".join(lines))
 
-    def ask(self, endpoint: Endpoint, name: str) -> str | None:
+    def run_check(self, endpoint: Endpoint, name: str) -> str | None:
         """Run one check: return None if healthy, else the reason; a check that raises has
         failed.
         """

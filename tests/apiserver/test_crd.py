@@ -63,7 +63,7 @@ async def test_a_definition_is_completed_and_established(api: Api, w: Widgets):
 
 
 async def test_objects_are_stored_with_defaults(api: Api, w: Widgets):
-    """A default appears, a generation counts."""
+    """Defaults of the schema are stored, and the generation increases with the spec."""
     made = await api.post(w.path, w.body())
 
     assert 201 == made.code
@@ -141,7 +141,7 @@ async def test_updates_need_a_version(api: Api, w: Widgets):
 
 
 async def test_updates_of_an_old_version_conflict(api: Api, w: Widgets):
-    """The optimistic concurrency is that of built-in kinds."""
+    """An update with an old resourceVersion conflicts, as for built-in kinds."""
     made = await api.post(w.path, w.body(), record=False)
     await api.put(f"{w.path}/w", {**made.body, "spec": {"size": 5}}, record=False)
 

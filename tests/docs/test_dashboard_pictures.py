@@ -55,7 +55,7 @@ def test_stacked_lines_stand_on_one_another():
 
 
 def test_gaps_end_a_run():
-    """Places without a value part a line."""
+    """A point without a value divides the line."""
     assert [[(0, 1.0)], [(2, 2.0), (3, 3.0)]] == runs((1.0, None, 2.0, 3.0, None))
     assert [] == runs((None,))
 

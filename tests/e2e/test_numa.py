@@ -93,7 +93,7 @@ def test_a_foreign_pod_makes_a_node_wait_for_one_report():
     Then the node is used again.
     """
     cluster = NumaCluster(CACHE, [2], settings="policy=single-numa-node scope=pod report-after=30s")
-    cluster.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
+    cluster.create(guaranteed("foreign", 3, schedulerName="other", nodeName="n000"))
     cluster.tick(1)
     cluster.create(guaranteed("ours", 3))
     cluster.tick(5)
@@ -112,7 +112,7 @@ def test_a_node_that_stays_invalid_says_so_once():
     cluster = NumaCluster(CACHE, [2, 2])
     cluster.tick(31)
     cluster.report_after("n000", 1e9)
-    cluster.create(guaranteed("stranger", 3, schedulerName="other", nodeName="n000"))
+    cluster.create(guaranteed("foreign", 3, schedulerName="other", nodeName="n000"))
     for number in range(4):
         cluster.create(guaranteed(f"p{number}", 3))
         cluster.tick(100)
@@ -122,7 +122,7 @@ def test_a_node_that_stays_invalid_says_so_once():
 
     assert ("n000", "InvalidTopologyData") == (warning.name, warning.reason)
     assert "since 2023-11-14T22:13:51Z" in warning.note
-    assert "default/stranger" in warning.note
+    assert "default/foreign" in warning.note
     assert 1 == states["stale",]
     assert 1_700_000_031 == int(meters.numa_stale_since.value)
 

@@ -153,8 +153,8 @@ class Lifecycles(Killer):
         return obj is not None and any(one.status == "True" for one in obj.status.conditions)
 
     def _is_unheard(self, group: str, obj: Any) -> bool:
-        """Return whether only a late write reports that a group is scheduled, and the engine has
-        not received it.
+        """Return whether the group was written as scheduled so late that the engine has not
+        received it.
         """
         uid = obj.metadata.uid
         if uid in self.unheard:

@@ -179,7 +179,7 @@ def main(words: list[str]) -> int:
     for owner, name in (
         (page.DaemonPage, "show"),
         (page._View, "draw"),
-        (answering.AnswerPool, "ask"),
+        (answering.AnswerPool, "answer"),
         (pageroutes, "_hand_on"),
         (decisionfile.DecisionFile, "_write"),
     ):

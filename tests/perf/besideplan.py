@@ -48,7 +48,7 @@ class Pools:
             self._plan()
 
     def handle(self, event: object) -> None:
-        """Hand the engine an event."""
+        """Pass an event to the engine."""
         self.engine.handle(event, NOW)  # type: ignore[arg-type]
 
     def _plan(self) -> None:

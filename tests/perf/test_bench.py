@@ -17,7 +17,9 @@ def test_beside_the_peer_and_the_bare_binder(workload):
 
 
 def test_speed_table():
-    """Every row of the speed table can be measured; the table states which goals are reached."""
+    """Every row of the speed table can be measured, and the table states whether it reaches its
+    goal.
+    """
     assert 0 == table.main([])
 
 

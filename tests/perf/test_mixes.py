@@ -9,7 +9,7 @@ TWO_KINDS: mixes.Mix = ([((4, 1), 1), ((1, 4), 1)], [])
 
 
 def test_the_fewest_refused_pods_free_what_was_asked_too_much():
-    """The largest pods go first; each resource alone bounds the number from below."""
+    """The lower bound on rejected pods: the largest pods first, for each resource alone."""
     assert mixes.least_refused(ONE_KIND, [(4, 1)] * 5) == 0
     assert mixes.least_refused(ONE_KIND, [(4, 1)] * 5 + [(1, 1)]) == 1
     assert mixes.least_refused(ONE_KIND, [(1, 8)] * 7 + [(1, 1)]) == 3

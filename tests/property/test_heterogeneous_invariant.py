@@ -61,8 +61,8 @@ def test_the_message_of_a_group_is_true(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 200 // NEEDED * BATCH))
 def test_no_other_victims_do_less_harm_where_some_are_needed(batch):
-    """For each group that fits only after evictions: the victims suffice, are minimal, and are
-    proven to be.
+    """For each group that fits only after evictions, the victims suffice, their harm is minimal,
+    and the solver proves it.
     """
     needed = 0
     for number in itertools.count():

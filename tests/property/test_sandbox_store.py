@@ -99,7 +99,9 @@ def test_the_past_can_be_listed(moves: list[Move]):
 
 @given(MOVES, st.sampled_from(["", "n=1", "n!=1", "n in (0,2)", "!n"]))
 def test_a_replayed_watch_equals_the_list(moves: list[Move], selector: str):
-    """With and without a selector, read often or seldom, from the start or from any version."""
+    """Applying the events of a watch yields the list: with and without a selector, for any reading
+    interval and start version.
+    """
     store = make_store()
     query = f"watch=true&labelSelector={selector}"
     call = parse(Kinds(), "GET", "/api/v1/namespaces/ns/configmaps", query)

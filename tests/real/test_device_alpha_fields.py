@@ -40,7 +40,7 @@ def selecting(selector: str) -> Json:
 
 
 def several(count: int, **constraint: str) -> Json:
-    """Return the devices of a claim that has a constraint."""
+    """Return the `devices` field of a claim for `count` devices with one constraint."""
     ask = {"deviceClassName": "gpu", "count": count}
     return {"requests": [{"name": "r", "exactly": ask}], "constraints": [constraint]}
 

@@ -29,7 +29,7 @@ NAMESPACE = "{namespace}"
 _FORWARDING = re.compile(rb"Forwarding from 127\.0\.0\.1:(\d+)")
 
 
-def ask(daemon: DaemonFlags, access: ClusterOptions, name: str) -> bytes:
+def fetch_decision(daemon: DaemonFlags, access: ClusterOptions, name: str) -> bytes:
     """Return the daemon's last decision about a pod; ApiError if it has none."""
     path = f"/debug/decisions/{NAMESPACE}/{quote(name, safe='')}?limit={MOST_NODES}"
     return request(daemon, access, path)

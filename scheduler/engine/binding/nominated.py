@@ -28,7 +28,7 @@ _LOWEST = _NO_PRIORITY + 1
 # So many answers about nominated members are kept.
 _MOST_KNOWN = 4096
 # A pod's shape and profile, the lowest priority that it respects, and its group.
-_Asking = tuple[int, str, int, str]
+_MemberKey = tuple[int, str, int, str]
 
 
 class NominatedPods:
@@ -46,7 +46,7 @@ class NominatedPods:
         # a nomination changes.
         self._members: dict[int, list[Placed]] | None = None
         self._placed: dict[str, Placed] = {}
-        self._known_apart: dict[_Asking, dict[str, list[Placed]]] = {}
+        self._known_apart: dict[_MemberKey, dict[str, list[Placed]]] = {}
         self._generation = -1
         self._begin_log()
 

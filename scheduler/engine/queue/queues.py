@@ -185,7 +185,7 @@ class Queues:
         return first is not None and self.place(first) < place
 
     def track(self, queued: QueuedPod) -> None:
-        """Keep the changes from now on for a pod whose attempt outlives the moment."""
+        """Record changes from now on for a pod whose attempt continues after this turn."""
         self._in_flight.enter(queued.uid)
 
     # After an attempt

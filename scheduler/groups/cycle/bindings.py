@@ -85,7 +85,7 @@ class GroupBinding(msgspec.Struct, eq=False):
         return MemberState.BOUND in self.ended.values()
 
     def end(self, uid: str, cause: MemberCause) -> None:
-        """Move a member that is bound, or returns without a node."""
+        """Set the final state of a member by `cause`: bound, or returned to the queue."""
         self.ended[uid] = member_after(self.members.pop(uid), cause)
         self.has_newly_ready = MemberState.READY in self.members.values()
 

@@ -68,7 +68,7 @@ class Wire:
         try:
             if guard is not None:
                 guard()
-            answer = await connection.ask(request, timeout_s)
+            answer = await connection.exchange(request, timeout_s)
         except BaseException:  # cancellation too: half a response would be read by the next request
             connection.abort()
             raise
@@ -184,7 +184,7 @@ class _Connection(asyncio.Protocol):
     def is_usable(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    async def ask(self, request: bytes, timeout_s: float) -> HttpAnswer:
+    async def exchange(self, request: bytes, timeout_s: float) -> HttpAnswer:
         assert self._transport is not None  # noqa: S101 - an acquired connection is connected
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()

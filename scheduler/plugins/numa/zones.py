@@ -98,7 +98,9 @@ def amount_of(text: str | float) -> int:
 
 
 def sets_of(slots: Sequence[int], number: int) -> Iterable[tuple[int, ...]]:
-    """Return the sets of this many zones; of a great many only those of neighbours in `slots`."""
+    """Return the sets of `number` zones; if there are more than _MOST_SETS, only sets of neighbours
+    in `slots`.
+    """
     if comb(len(slots), number) <= _MOST_SETS:
         return combinations(slots, number)
     return (tuple(slots[at : at + number]) for at in range(len(slots) - number + 1))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from scheduler.base.errors import ConfigError
 from scheduler.config.model import Extender
-from scheduler.engine.extender.extenders import ConfiguredExtender as Asked
+from scheduler.engine.extender.extenders import ConfiguredExtender as EngineExtender
 from scheduler.engine.extender.extenders import extenders_of
 from scheduler.objects.pod import Pod
 
@@ -38,7 +38,7 @@ def skipped_extenders(
     return tuple(notices)
 
 
-def _first(extender: Asked, pods: tuple[Pod, ...] | None) -> str | None:
+def _first(extender: EngineExtender, pods: tuple[Pod, ...] | None) -> str | None:
     """Return the first pod that an extender manages, as text; None without one."""
     if not (extender.filters or extender.prioritizes or extender.preempts):
         return None

@@ -174,7 +174,9 @@ def test_explain_names_the_moves_after_which_a_group_fits(capsys, gang):
 
 @pytest.mark.parametrize(("want", "reported"), [("1", "1 fits after 3"), ("2", "2 fit after 6")])
 def test_capacity_names_the_moves_after_which_the_copies_fit(capsys, ask, want, reported):
-    """One line below the answer names them, and the plan of `moves` has as many moves."""
+    """`capacity` prints one line with the number of moves after which the copies fit; the plan of
+    `moves` has that number.
+    """
     code = run(["capacity", "--snapshot", CLUSTER, "-f", TRAIN, "--want", want])
 
     assert code == 3

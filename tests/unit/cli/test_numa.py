@@ -39,7 +39,7 @@ def report(name, seen, *, written="2026-01-01T00:00:00Z"):
 def cluster(tmp_path):
     """Return a valid node, one with a foreign pod, one with an invalid report and one without."""
     odd = report("odd", []) | {"zones": [{"name": "zone-a", "type": "Node"}]}
-    foreign = pod("stranger", node_name="taken", requests={"cpu": "2"})
+    foreign = pod("foreign", node_name="taken", requests={"cpu": "2"})
     foreign["spec"]["schedulerName"] = "other"
     foreign["status"] = {"phase": "Pending"}
     objects = [
@@ -66,7 +66,7 @@ def test_a_table_of_all_nodes(tmp_path, capsys):
     assert "cpu 6/6 memory 8Gi/8Gi   42s" in found["fine"]
     assert " used " in found["fine"]
     assert "cpu 4/4" in found["taken"]
-    assert "no report accounts for default/stranger" in found["taken"]
+    assert "no report accounts for default/foreign" in found["taken"]
     assert "none of its zones counts" in found["odd"]
     assert "no NodeResourceTopology of this name" in found["bare"]
 

@@ -126,7 +126,7 @@ async def test_there_is_a_limit_to_views_and_to_questions(monkeypatch):
     await rig.page.show(ADMIN, "")
     monkeypatch.setattr(answering, "MOST_WAITING", 0)
     with pytest.raises(MissingError, match="too many questions"):
-        await rig.helper.ask(Question("plan"), Snapshot())
+        await rig.helper.answer(Question("plan"), Snapshot())
 
 
 async def test_a_process_of_its_own_answers():

@@ -133,7 +133,7 @@ class TestEvents:
     """events.k8s.io/v1, as kube-scheduler fills them in."""
 
     def test_failed(self):
-        """The event is a warning with the whole message."""
+        """An error has a warning event with the whole message."""
         record = failure.failed_event(make_pod("p"), "why", NOW)
 
         assert ("Warning", "FailedScheduling", "Scheduling", "why") == (

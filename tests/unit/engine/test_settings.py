@@ -41,9 +41,8 @@ def test_every_setting_is_read_from_the_configuration():
 
 
 def test_what_if_differs_from_production_by_name_only():
-    """`simulate` and `explain` set the tie-break and call no extenders.
-
-    All else is equal.
+    """The settings of `simulate` and `explain` differ from the daemon's only in the tie-break and
+    in extenders, which are not called.
     """
     registry = Registry(IN_TREE)
     loaded = load(UNUSUAL, file="c.yaml", registry=registry)

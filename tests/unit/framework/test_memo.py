@@ -78,7 +78,7 @@ class ScoringRig(RunnerRig):
 
 
 def test_one_row_is_asked_about_again():
-    """The same methods, on a view of the changed row."""
+    """For one changed row, the plugin's methods are called with a view of that row."""
     rig = ScoringRig(by_cpu())
     rig.attempt()
     rig.place("a", "n1")
@@ -90,7 +90,7 @@ def test_one_row_is_asked_about_again():
 
 
 def test_cells_answer_for_a_few_rows():
-    """No view is created to score them."""
+    """A few changed rows are scored by `score_cells`, without a view."""
     rig = ScoringRig(by_cpu(**CELLS))
     rig.attempt()
     rig.place("a", "n1")
@@ -112,7 +112,7 @@ def test_pods_of_one_key_share_it():
 
 
 def test_rows_that_fill_up_and_empty():
-    """Rejections change with their reasons."""
+    """When rows become full or free, their rejections change, with the reasons."""
     rig = ScoringRig(by_cpu())
     rig.place("a", "n1", cpu=3)
     assert [True, False, True] == rig.attempt()[0]
@@ -129,7 +129,9 @@ def test_rows_that_fill_up_and_empty():
 
 
 def test_a_reason_that_was_not_there_has_everything_asked_again():
-    """Reasons keep the plugin's order, which one row does not show."""
+    """A new reason causes all rows to be filtered again, because one row does not show the plugin's
+    order of reasons.
+    """
 
     def two(self: Any, _cycle: Cycle, nodes: Nodes) -> Any:
         self.filtered.append(nodes.size)
@@ -149,7 +151,7 @@ def test_a_reason_that_was_not_there_has_everything_asked_again():
 
 
 def test_a_plugin_that_looks_across_rows_is_asked_about_all():
-    """If `local` is false, one row changes the verdicts of others."""
+    """With `local = False`, a changed row causes all rows to be filtered again."""
     rig = ScoringRig(by_cpu(local=False))
     rig.attempt()
     rig.attempt()
@@ -161,7 +163,9 @@ def test_a_plugin_that_looks_across_rows_is_asked_about_all():
 
 
 def test_many_rows_are_worked_out_together():
-    """Past the few that cells are quicker for, and past a quarter of all, columns are."""
+    """A view is scored as columns if more than FEW rows changed, and all rows if more than a
+    quarter changed.
+    """
     rig = ScoringRig(by_cpu(**CELLS), nodes=4 * FEW + 8)
     rig.attempt()
     for number in range(FEW + 1):
@@ -185,8 +189,8 @@ def test_many_rows_are_worked_out_together():
     ],
 )
 def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
-    """A label of a node, then an object, then nothing; facts without a log are not cached at
-    all.
+    """The facts in `reads` invalidate the cache: a node label, an object, or none. Facts without a
+    log disable caching.
     """
     rig = ScoringRig(by_cpu(reads=reads))
     rig.attempt()
@@ -201,7 +205,7 @@ def test_reads_say_what_ends_it(reads: tuple[str, ...], asked: list[int]):
 
 
 def test_new_rows_and_new_resources_are_seen():
-    """Cells read arrays that are recreated in either case."""
+    """Cells are evaluated on the current arrays, which new rows and new resources replace."""
     rig = ScoringRig(by_cpu(**CELLS))
     rig.attempt()
     rig.cluster.put_node(make_node("n3", allocatable={"example.com/gpu": 1}))
@@ -213,7 +217,7 @@ def test_new_rows_and_new_resources_are_seen():
 
 
 def test_each_pod_is_asked_about_without_a_key_of_its_likes():
-    """`EACH_POD` caches nothing."""
+    """A plugin with the key `EACH_POD` is called for each pod."""
     rig = ScoringRig(by_cpu(key=lambda *_: EACH_POD))
     rig.attempt()
     rig.attempt()
@@ -222,7 +226,7 @@ def test_each_pod_is_asked_about_without_a_key_of_its_likes():
 
 
 def test_what_was_handed_out_stays_as_it_was():
-    """A caller that keeps scores has unchanged, read-only values."""
+    """Returned scores are read-only and do not change when the cache is updated."""
     rig = ScoringRig(by_cpu(**CELLS))
     raw = rig.attempt()[2][0].raw
     rig.place("a", "n1")
@@ -234,7 +238,7 @@ def test_what_was_handed_out_stays_as_it_was():
 
 
 def test_columns_of_the_table_itself_are_copied():
-    """A plugin may return a column that the table continues to write to."""
+    """If a plugin returns a column of the live table, the cache stores a copy."""
     rig = ScoringRig(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("pods")))
     raw = rig.attempt()[2][0].raw
     rig.place("a", "n1")
@@ -245,7 +249,9 @@ def test_columns_of_the_table_itself_are_copied():
 
 
 def test_scores_out_of_range_are_found_as_ever():
-    """On rows that are feasible, whether they are new or kept."""
+    """Invalid scores of feasible rows raise an error, whether the rows were computed now or
+    cached.
+    """
     rig = ScoringRig(by_cpu(score=lambda _self, _cycle, nodes: nodes.requested("cpu") // 10))
     rig.attempt()
     rig.place("a", "n1", cpu=2)
@@ -256,7 +262,7 @@ def test_scores_out_of_range_are_found_as_ever():
 
 
 def test_a_hypothetical_view_finds_nothing_kept():
-    """Cached results are valid for the live nodes only."""
+    """Cached results are used for the live nodes only."""
     rig = ScoringRig(by_cpu())
     rig.place("a", "n0", cpu=3)
     rig.attempt()
@@ -268,7 +274,7 @@ def test_a_hypothetical_view_finds_nothing_kept():
 
 
 def test_the_oldest_key_is_forgotten_first():
-    """Answers are kept for a bounded number of kinds."""
+    """Answers are cached for at most MOST_KINDS keys; the oldest is dropped first."""
     rig = ScoringRig(by_cpu(key=lambda _self, pod: pod.metadata.labels["n"]))
     pods = [make_pod(f"p{n}", labels={"n": str(n)}) for n in range(MOST_KINDS + 1)]
     for pod in pods:
@@ -281,7 +287,7 @@ def test_the_oldest_key_is_forgotten_first():
 
 
 def test_constant_columns_stay_constant():
-    """Constant columns cost nothing to add, also after a row was recomputed."""
+    """A constant column remains one after a row was recomputed, so that adding it costs nothing."""
     rig = ScoringRig(by_cpu(score=lambda _self, _cycle, nodes: nodes.constant(7)))
     rig.attempt()
     rig.place("a", "n1")

@@ -1,4 +1,4 @@
-"""Answers are read whole and right, however the network cuts their bytes."""
+"""Responses are parsed completely and correctly, however the bytes are divided into packets."""
 
 from contextlib import suppress
 
@@ -46,7 +46,9 @@ def test_an_answer_is_the_same_however_it_is_cut(name: str, places: list[int]):
 
 @pytest.mark.parametrize("size", [5, 300_000])
 def test_every_end_of_the_first_packet_is_possible(size: int):
-    """A response in chunks may be cut anywhere, also behind more bytes than a head may have."""
+    """A chunked response may be divided at any byte, also if its first chunk is larger than the
+    limit of a head.
+    """
     chunk = b"%x\r\n%s\r\n" % (size, b"a" * size)
     data = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk * 2 + b"0\r\n\r\n"
     for end in {len(data) - back for back in range(1, 8)} | {len(data) // 2, len(data) // 2 - 9}:
@@ -56,7 +58,7 @@ def test_every_end_of_the_first_packet_is_possible(size: int):
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 300), max_size=5))
 def test_nonsense_is_refused_and_nothing_else(data: bytes, places: list[int]):
-    """Any bytes give answers or a ProtocolError, never another exception."""
+    """Any bytes give responses or a ProtocolError, never another exception."""
     with suppress(HttpProtocolError):
         feed(cut(b"HTTP/1.1 200 OK\r\n" + data, places))
 
@@ -74,7 +76,7 @@ def test_a_body_may_end_with_the_connection():
 
 
 def test_a_cut_answer_is_none():
-    """The end of the connection in the middle of an answer is no answer."""
+    """If the connection ends within a response, there is no response."""
     reader = AnswerReader()
 
     assert reader.feed(PLAIN[:-1]) is None
@@ -90,7 +92,7 @@ def test_a_cut_answer_is_none():
     ],
 )
 def test_a_connection_that_is_used_up_says_so(data: bytes):
-    """After `close`, under HTTP/1.0, and after stray bytes the connection is not used again."""
+    """After `close`, under HTTP/1.0, and after unexpected bytes the connection is not reused."""
     assert [True] == [answer.closes for answer in feed([data])]
 
 
@@ -108,7 +110,7 @@ def test_a_connection_that_is_used_up_says_so(data: bytes):
     ],
 )
 def test_what_is_no_answer_raises(data: bytes):
-    """Another protocol, an impossible length and an endless head are recognised."""
+    """Another protocol, an impossible length and a head without end raise ProtocolError."""
     with pytest.raises(HttpProtocolError):
         feed([data])
 

@@ -123,7 +123,9 @@ async def test_a_watch_goes_on_where_it_ended():
 
 
 async def test_the_time_limit_of_a_watch_is_no_failure():
-    """A quiet watch ends after minutes and is begun again at once, from the last version."""
+    """The server ends a quiet watch after minutes; the reflector starts another one at once, from
+    the last version.
+    """
     run = Run(settings=WatchSettings(silence_s=3600))
 
     async with run.running():
@@ -149,8 +151,8 @@ async def test_a_silent_connection_is_taken_for_dead():
 
 
 async def test_a_server_restored_from_a_backup_is_listed_anew():
-    """A server with older versions stays silent forever; after a silence the reflector checks for
-    that.
+    """A server restored to older versions never sends an event. The reflector detects that after a
+    silence and lists again.
     """
     run = Run()
     run.node("a")
@@ -191,7 +193,7 @@ async def test_a_forgotten_version_makes_a_new_list():
 
 @pytest.mark.parametrize("code", [410, 500])
 async def test_a_refused_watch_does_not_hammer(code: int):
-    """A server that lists but rejects watches is polled at growing intervals."""
+    """If a server lists but rejects watches, the reflector lists at growing intervals."""
     run = Run()
     refused = Accident(Response(code, reason="Whatever", message="no"))
     run.api.accident = lambda method, _: refused if method == "WATCH" else None
@@ -217,7 +219,7 @@ async def test_a_busy_server_is_given_the_time_it_asks_for():
 
 
 async def test_an_unreachable_server_is_asked_ever_more_seldom():
-    """Without an answer the delays double up to the limit, with jitter, forever."""
+    """Without a response, the delay between requests doubles up to the limit, with jitter."""
     run = Run()
     asked: list[float] = []
 
@@ -237,7 +239,9 @@ async def test_an_unreachable_server_is_asked_ever_more_seldom():
 
 
 async def test_a_kind_that_is_not_offered_is_empty_until_it_appears():
-    """Others need not wait for it; it is polled until it appears."""
+    """A kind that the server does not offer counts as listed and empty; discovery is polled until
+    it appears.
+    """
     run = Run(WIDGET)
 
     async with run.running():
@@ -290,7 +294,7 @@ FORBIDDEN = Accident(Response(403, reason="Forbidden", message="no"))
 @pytest.mark.parametrize("refusal", [NOT_FOUND, FORBIDDEN])
 @pytest.mark.parametrize("kind", [NODE, WIDGET])
 async def test_what_was_listed_is_not_forgotten_for_a_refusal(kind: Kind, refusal: Accident):
-    """A 404 of a proxy, or a lost right, does not delete the objects."""
+    """A 404 of a proxy or a lost right does not remove the objects that were listed."""
     run = Run(kind)
     await define_widgets(run.api)
     run.api.put(kind.path, {"metadata": {"name": "a"}})
@@ -309,9 +313,8 @@ async def test_what_was_listed_is_not_forgotten_for_a_refusal(kind: Kind, refusa
 
 
 async def test_a_404_while_discovery_is_away_is_not_believed():
-    """Only discovery can report that a kind is not offered.
-
-    Until it answers the list is retried.
+    """Only discovery can report that a kind is not offered. Until discovery answers, the list is
+    retried.
     """
     run = Run(WIDGET)
     await define_widgets(run.api)
@@ -328,7 +331,9 @@ async def test_a_404_while_discovery_is_away_is_not_believed():
 
 
 async def test_a_403_is_believed_when_what_is_required_was_let_through():
-    """A server that forbids everything for a while is not one without these objects."""
+    """A 403 counts as a denied kind only after the required kinds were listed; a server may reject
+    everything for a while.
+    """
     api = MemoryApi()
     events: list[Event] = []
     await define_widgets(api)
@@ -350,8 +355,8 @@ async def test_a_403_is_believed_when_what_is_required_was_let_through():
 
 @pytest.mark.parametrize("is_offered", [True, False])
 async def test_a_kind_forbidden_from_the_start_delays_no_other(is_offered: bool):
-    """Without the right to list a kind it counts as missing, as soon as the others are listed, and
-    the engine learns that it may not be listed. A kind that is not offered is not denied.
+    """Without the right to list a kind, the kind counts as missing once the others are listed, and
+    the engine learns that it is denied. A kind that is not offered is not denied.
     """
     api = MemoryApi()
     events: list[Event] = []
@@ -371,7 +376,9 @@ async def test_a_kind_forbidden_from_the_start_delays_no_other(is_offered: bool)
 
 @pytest.mark.parametrize("refusal", [NOT_FOUND, FORBIDDEN])
 async def test_what_is_required_is_waited_for(refusal: Accident):
-    """No answer makes a server one without nodes: the daemon is not ready until they are listed."""
+    """No response to the list of nodes counts as an empty list: the daemon is not ready until nodes
+    are listed.
+    """
     run = Run(NODE)
     run.api.accident = lambda _, __: refusal
 
@@ -421,7 +428,9 @@ async def renewed(api: MemoryApi, events: list[Event], page_limit: int = 0) -> l
 
 
 async def test_a_busy_watch_catches_up_by_itself():
-    """An event as new as the server's version is proof enough: no new list is needed."""
+    """An event at the server's current version proves that the watch is current, so no new list is
+    needed.
+    """
     api = MemoryApi()
     api.put(NODES, {"metadata": {"name": "a"}})
     assert ["behind", "ADDED late", "caught up"] == await renewed(api, [])
@@ -477,7 +486,7 @@ async def test_an_unreadable_object_is_left_out_and_the_rest_goes_on():
 
 
 async def test_garbage_in_a_watch_is_survived():
-    """Bytes that are no JSON end the connection, not the stream of changes."""
+    """Bytes that are not JSON end the connection; the watch continues on another one."""
     run = Run()
 
     async with run.running():
@@ -492,7 +501,9 @@ async def test_garbage_in_a_watch_is_survived():
 
 
 async def test_garbage_at_the_same_place_twice_makes_a_new_list():
-    """A continued watch would read the same garbage, so only a new list gets past it."""
+    """If a continued watch reads the same invalid bytes again, the reflector lists again to get
+    past them.
+    """
     run = Run()
 
     async with run.running():
@@ -506,7 +517,7 @@ async def test_garbage_at_the_same_place_twice_makes_a_new_list():
 
 
 async def test_lines_may_be_cut_anywhere():
-    """The pieces in which bytes arrive make no difference."""
+    """Events are equal however the bytes are divided into packets."""
     run = Run()
     run.api.chunk_bytes = 7
 
@@ -519,7 +530,7 @@ async def test_lines_may_be_cut_anywhere():
 
 
 async def test_events_that_arrive_together_are_delivered_together():
-    """All changes of one piece are emitted before other tasks run."""
+    """All changes of one packet are emitted before other tasks run."""
     run = Run()
     turns: list[int] = []
 
@@ -538,7 +549,7 @@ async def test_events_that_arrive_together_are_delivered_together():
 
 
 async def test_a_leader_knows_what_is_missing():
-    """`unsynced` names the kinds that are not listed, and shrinks as they are."""
+    """`unsynced` names the kinds that are not listed yet."""
     api, meters = MemoryApi(), Meters()
     events: list[Event] = []
     late = Accident(Response(200), delay_s=50.0)

@@ -85,7 +85,7 @@ def test_kahn_takes_the_last_listed_sibling_first_and_roots_as_listed():
     assert ("w1", "w0", "w3", "w2") == order_of(listed, "TarjanSort").labels
 
 
-def test_workloads_listed_twice_are_one_and_strangers_have_no_place():
+def test_workloads_listed_twice_are_one_and_unlisted_ones_have_no_place():
     """The dependencies of a workload that is listed twice are joined; workloads that the group does
     not list are left out of the order.
     """

@@ -115,7 +115,7 @@ SAMPLES = {
     ],
     "existing_pods": [
         pod("there", wants(2), nodeName="two"),
-        pod("stranger", wants(2), nodeName="apart", schedulerName="other"),
+        pod("foreign", wants(2), nodeName="apart", schedulerName="other"),
     ],
 }  # fmt: skip
 
@@ -339,8 +339,8 @@ def test_a_report_without_a_matching_set_waits():
     published(scene, "a", "unheard-of", zero="0", one="0")
     assert fits(scene, 5)
 
-    stranger = pod("unheard-of", wants(8), nodeName="two", schedulerName="other")
-    scene.follow(scene.cluster.put_pod(read_pod(stranger)))
+    unknown = pod("unheard-of", wants(8), nodeName="two", schedulerName="other")
+    scene.follow(scene.cluster.put_pod(read_pod(unknown)))
     assert not fits(scene, 1)
 
 
@@ -385,8 +385,8 @@ def test_pods_that_need_no_zone_are_left_alone():
     scene = Scene(NAME, CACHE)
     scene.fill([node("two")], (), (), [])
     published(scene)
-    stranger = pod("stranger", wants(8), nodeName="two", schedulerName="other")
-    scene.follow(scene.cluster.put_pod(read_pod(stranger)))
+    unknown = pod("foreign", wants(8), nodeName="two", schedulerName="other")
+    scene.follow(scene.cluster.put_pod(read_pod(unknown)))
     cycle = scene.cycle(read_pod(pod("p", {})))
 
     assert Code.SKIP is look(scene, cycle).pre_filter.code
@@ -561,13 +561,13 @@ def test_pods_that_share_are_asked_about_while_a_foreign_pod_is_not_accounted_fo
     shared = read_pod(pod("p", {"cpu": "1", "memory": "1Gi"}, guaranteed=False))
     shape = scene.cycle(shared).shape  # counted here: the kept state stays
     foreign = pod("unheard-of", wants(1), nodeName="two", schedulerName="other")
-    stranger = read_pod(foreign | {"status": {"phase": "Pending"}})
+    unknown = read_pod(foreign | {"status": {"phase": "Pending"}})
     for _ in range(2):
         assert Code.SKIP is look(scene, scene.cycle(shared)).pre_filter.code
-        scene.follow(scene.cluster.put_pod(stranger))
+        scene.follow(scene.cluster.put_pod(unknown))
         found = look(scene, scene.cycle(shared))
         assert (False, True) == tuple(found.filter[name].is_success for name in ("two", "odd"))
-        scene.follow(scene.cluster.drop_pod(stranger.metadata.uid))
+        scene.follow(scene.cluster.drop_pod(unknown.metadata.uid))
 
     assert scene.cycle(shared).shape is shape
 

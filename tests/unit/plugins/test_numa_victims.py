@@ -52,7 +52,7 @@ def running(name, *, sidecar=0, app=0, whole=0, overhead=""):
 
 
 def topology(zone_of, free):
-    """Return the object of the node's agent: zones of 8 CPUs, each with `free`."""
+    """Return the NodeResourceTopology of a node: zones of 8 CPUs, of which `free` are available."""
     names = {("default", name, each): zone for (name, each), zone in zone_of.items()}
     metadata, vectors = encode(names, 2)
     print_of = fingerprint([mark_of("default", name) for name in {name for name, _ in zone_of}])

@@ -156,7 +156,7 @@ class TestReplicaSet:
         assert 3 == len(here.pods())
         assert "conditions" not in here.get(REPLICASETS, "set")["status"]
 
-    def test_orphans_are_adopted_and_strangers_released(self):
+    def test_orphans_are_adopted_and_foreign_pods_released(self):
         """A matching pod without controller is adopted.
 
         A relabelled pod is released and replaced.

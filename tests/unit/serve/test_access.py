@@ -217,7 +217,7 @@ async def test_masters_need_no_review(rig: ServerRig):
     assert ["TokenReview"] == rig.reviewer.kinds()
 
 
-async def test_tokens_of_strangers_do_not_fill_the_memory(rig: ServerRig):
+async def test_unknown_tokens_do_not_fill_the_memory(rig: ServerRig):
     """The number of answers kept is bounded."""
     from scheduler.serve.access import AccessRequest, RequestAuthorizer
 

@@ -129,8 +129,8 @@ async def test_without_files_one_is_made_and_renewed(rig: ServerRig):
 
 async def test_other_authority_is_not_let_in(rig: ServerRig, tmp_path: Path):
     """A client certificate of an authority that was not named fails the handshake."""
-    stranger = await asyncio.to_thread(type(rig.authority), tmp_path)
-    files = await asyncio.to_thread(stranger.user, "ann", "system:masters")
+    another = await asyncio.to_thread(type(rig.authority), tmp_path)
+    files = await asyncio.to_thread(another.user, "ann", "system:masters")
     rig.files = rig.files._replace(client_ca=str(rig.authority.file))
     context = rig.authority.trust()
     context.load_cert_chain(files.certificate, files.key)

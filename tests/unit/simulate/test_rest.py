@@ -45,7 +45,9 @@ class Server:
 
 
 def test_reading_and_putting_back():
-    """A GET returns the whole object, a PUT of it with another field changes only this field."""
+    """A GET returns the whole object; a PUT of it with one changed field changes only this
+    field.
+    """
     server = Server()
     found, _ = server.ask("GET", f"{CLAIMS}/c")
     body = found.body
@@ -61,7 +63,7 @@ def test_reading_and_putting_back():
 
 
 def test_writes_without_effect_and_lost_races():
-    """The same object again changes nothing; an older version is refused."""
+    """A PUT of the same object changes nothing; a PUT with an older version is rejected."""
     server = Server()
     body = server.ask("GET", f"{CLAIMS}/c")[0].body
 
@@ -107,12 +109,14 @@ def test_patches(content_type, body):
     ],
 )
 def test_answers(method, path, body, code):
-    """Missing, invalid and existing objects have their codes."""
+    """Each request has the status code of a real API server."""
     assert code == Server().ask(method, path, body)[0].code
 
 
 def test_a_claim_with_a_node_gets_a_volume_there():
-    """The provisioner makes it where the class allows and the node is, and both are bound."""
+    """When a claim gets the annotation selected-node, the provisioner creates a volume that is
+    reachable from that node, and both are bound.
+    """
     server = Server()
     annotations = {"volume.kubernetes.io/selected-node": "n"}
     body = server.ask("GET", f"{CLAIMS}/c")[0].body

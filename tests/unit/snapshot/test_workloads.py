@@ -476,12 +476,12 @@ LWS_NOTE = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 )  # fmt: skip
 def test_exclusive_topology_gives_each_job_or_group_a_unit_of_its_own(made):
     """One is placed per unit, each within one unit; other pods may share the unit."""
-    stranger = pod("stranger", requests={"cpu": "1"})
+    foreign = pod("foreign", requests={"cpu": "1"})
     for count in (1, 2, 3):
-        simulation = place(*zones(count, 4), given=[made, stranger])
+        simulation = place(*zones(count, 4), given=[made, foreign])
         where: dict[str, set[str]] = {}
         for one in simulation.pods:
-            if one.node and one.name != "stranger":
+            if one.node and one.name != "foreign":
                 # x-w-0-1 is of x-w-0, x-0-1 and its leader x-0 are of x-0.
                 parts = one.name.split("-")
                 group = "-".join(parts[:3] if parts[1] == "w" else parts[:2])

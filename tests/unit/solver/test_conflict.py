@@ -137,7 +137,7 @@ def test_the_message_names_the_smallest_conflict_and_what_helps(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_following_the_advice_makes_the_group_fit(name):
-    """Each single piece of advice is enough."""
+    """The group fits after each single suggestion."""
     instance, _ = CASES[name]
     advice = explain(instance)
     changed = [
@@ -167,7 +167,7 @@ def test_following_the_advice_makes_the_group_fit(name):
     ],
 )  # fmt: skip
 def test_of_an_elastic_group_the_minimum_counts(size, least, rule, text):
-    """Twelve would not fit without the rule: six would."""
+    """For an elastic group, the message states whether its minimum would fit without the rule."""
     instance = msgspec.structs.replace(group(NODES, size, node=rule), minimum=least)
 
     assert text == conflict.message(explain(instance), size, least)
@@ -193,7 +193,7 @@ def test_a_rule_between_members_can_be_the_conflict():
 
 
 def test_one_pod_is_one():
-    """The sentence is right for a single pod, too."""
+    """The message has the singular for a group of one pod."""
     instance = group({"a": 0}, 1, node=LevelRule())
 
     text = "1 pod does not fit: the nodes have capacity for 0"

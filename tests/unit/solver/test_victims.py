@@ -187,7 +187,7 @@ def test_fixed_members_and_rules_between_members_count():
 
 
 def test_nonsense_is_refused():
-    """The freed amount of a candidate needs a leaf, and its budget has to exist."""
+    """A candidate that frees amounts on no leaf, or has an unknown budget, raises an error."""
     for broken in (gang("x", 0, {7: 1}), gang("x", 0, {0: 1}, budgets={3: 1})):
         with pytest.raises(InputError):
             onerole.solve(problem([0], 1, [broken]))

@@ -38,7 +38,7 @@ def test_a_pod_that_was_bound_elsewhere_comes_and_goes():
 
 
 def test_a_confirmed_pod_cannot_be_forgotten():
-    """The state of the API server is not withdrawn by the scheduler."""
+    """A pod that the API server reported as bound cannot be forgotten by the scheduler."""
     cluster = cluster_with_assumed()
     cluster.put_pod(with_spec(make_pod("p"), node_name="a"))
 

@@ -154,8 +154,8 @@ def test_a_configuration_as_text():
         "profiles: [{schedulerName: mine, plugins: {multiPoint: {enabled: [{name: Fussy}]}}}]\n"
     )
     scenario = Scenario(node("n"), pod("p"), plugins=[Fussy], config=text)
-    stranger = pod("s", spec={"schedulerName": "another"})
-    scenario.apply(stranger)
+    foreign = pod("s", spec={"schedulerName": "another"})
+    scenario.apply(foreign)
     scenario.run()
 
     assert "unschedulable" == scenario.state("p")

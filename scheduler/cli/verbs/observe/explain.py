@@ -140,10 +140,10 @@ def _past(flags: ExplainFlags) -> int:
     if flags.snapshot or flags.filename or flags.config or flags.now:
         raise InputError("--past asks the daemon; it goes without files, --config and --now")
     target = target_of(flags.words or (), flags.namespace)
-    from scheduler.cli.inputs.past import ask
+    from scheduler.cli.inputs.past import fetch_decision
 
     name, access = pod_of(target, cluster_options(flags.cluster, target.namespace))
-    found, notices = past_decision(ask(flags.where, access, name), node=flags.node)
+    found, notices = past_decision(fetch_decision(flags.where, access, name), node=flags.node)
     _show(found, notices, [past_line(found)], flags, counts_table(found))
     return 0 if found.fits else cmdio.EXIT_DOES_NOT_FIT
 

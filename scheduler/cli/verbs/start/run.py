@@ -372,13 +372,15 @@ def _names_of(args: TopologyArgs) -> tuple[tuple[str, ...], str, str]:
 
 def figures_settings(loaded: Loaded) -> FiguresSettings | None:
     """Return the source of the figures for the risk plugins; None if no profile has one."""
-    asked = [
+    risk_args = [
         profile.args.get(name) or RiskArgs()
         for profile in loaded.profiles
         for name in (CheckRiskNodeBandwidth.__name__, LoadVariationRiskBalancing.__name__)
         if any(one.name == name for listed in profile.plugins.values() for one in listed)
     ]
-    found = list(dict.fromkeys(_source_of(args) for args in asked if isinstance(args, RiskArgs)))
+    found = list(
+        dict.fromkeys(_source_of(args) for args in risk_args if isinstance(args, RiskArgs))
+    )
     if len(found) > 1:
         _log.warning("more than one source of figures, the first is asked", sources=len(found))
     return found[0] if found else None

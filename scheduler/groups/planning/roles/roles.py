@@ -86,8 +86,8 @@ def fits_each(context: PlanningContext, pods: Sequence[Pod]) -> list[tuple[tuple
     """
     found = []
     for equal in kinds(pods, context.members):
-        asked = [without_spread(pod, context.members) for pod in equal]
-        found.append((equal, context.fits(asked)))
+        relaxed = [without_spread(pod, context.members) for pod in equal]
+        found.append((equal, context.fits(relaxed)))
     return found
 
 
@@ -105,12 +105,12 @@ def by_role(
 ) -> list[RoleMembers]:
     """Return the members by role, in the order of the first of each."""
     found: list[RoleMembers] = []
-    asking = [pods[0] for pods, _ in each]
+    firsts = [pods[0] for pods, _ in each]
     for pods, fits in each:
         of = "" if classes is None else classes.of(pods[0])
-        request = asked(pods[0], requests)
+        request = request_of(pods[0], requests)
         evictable = np.where(fits.evictable, len(pods), 0)
-        selected = selected_by(pods[0], asking)
+        selected = selected_by(pods[0], firsts)
         equal = (one for one in found if one.of == of and one.selected == selected)
         same = next((one for one in equal if _is_same(one, request, pods[0], fits)), None)
         if same is None:
@@ -135,7 +135,7 @@ def by_role(
     return found
 
 
-def asked(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
+def request_of(pod: Pod, requests: Mapping[str, Amounts]) -> Amounts:
     """Return a member's request, including one pod slot and its host ports."""
     ports = dict.fromkeys(map(port_name, host_ports(pod)), 1)
     return {**requests[pod.metadata.uid], PODS: 1, **ports}

@@ -40,7 +40,7 @@ def kinds(pods: Sequence[Pod], members: Sequence[Pod]) -> list[tuple[Pod, ...]]:
 def _by_spec(pods: Sequence[Pod]) -> list[list[Pod]]:
     found: list[list[Pod]] = []
     for pod in pods:
-        those = next((one for one in found if _asks_like(one[0], pod)), None)
+        those = next((one for one in found if _has_equal_spec(one[0], pod)), None)
         if those is None:
             found.append([pod])
         else:
@@ -48,7 +48,7 @@ def _by_spec(pods: Sequence[Pod]) -> list[list[Pod]]:
     return found
 
 
-def _asks_like(one: Pod, other: Pod) -> bool:
+def _has_equal_spec(one: Pod, other: Pod) -> bool:
     """Return whether two pods have one spec, with the same selectors once their labels are filled
     in.
     """
@@ -82,7 +82,7 @@ def spreads_like(one: Pod, other: Pod) -> bool:
     if constraints != list(_hard(other)):
         return False
     return not constraints or (
-        _asks_like(one, other)
+        _has_equal_spec(one, other)
         or (_where(one) == _where(other) and one.spec.tolerations == other.spec.tolerations)
     )
 

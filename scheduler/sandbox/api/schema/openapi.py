@@ -56,7 +56,7 @@ class OpenApi:
 
     def answer(self, path: str, accept: str = "") -> tuple[bytes, str] | None:
         """Return the body of an /openapi path and its media type, None when there is none."""
-        if path == WHOLE and any(asked in accept for asked in ASKED_FOR):
+        if path == WHOLE and any(media_type in accept for media_type in ASKED_FOR):
             return self._kept(PROTOBUF), MEDIA_TYPE
         body = self._kept(path)
         return (body, "application/json") if body else None

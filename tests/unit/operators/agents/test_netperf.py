@@ -152,7 +152,7 @@ async def test_a_node_that_is_not_there_is_a_reason(keys: Keys):
     assert caught.value.reason == "unreachable"
 
 
-async def test_strangers_are_bounded(responder: NetperfResponder, keys: Keys):
+async def test_unauthenticated_peers_are_bounded(responder: NetperfResponder, keys: Keys):
     """Connections without a proof fill their own list; beyond it they are closed at once."""
     silent = [await asyncio.open_connection(HOST, responder.port) for _ in range(MOST_UNVERIFIED)]
     for reader, _ in silent:
