@@ -24,8 +24,8 @@ def simulation_tables(
 ) -> list[TextTable]:
     """Return the pods, and with details each pod's nodes.
 
-    `groups` and `workloads` name what a pod belongs to, by `namespace/name`. The pods of a group
-    are one row for each result, and so are more than `FEW` of a workload.
+    `groups` and `workloads` name what a pod belongs to, by `namespace/name`. Unless `wide`,
+    pods of a group with equal results share one row, and so do more than `FEW` pods of a workload.
     """
     titles = ["namespace", "name", "result", "node"]
     titles += ["profile", "nominated", "victims", "message"] if wide else ["message"]

@@ -27,7 +27,7 @@ def pods_text(pods: Iterable[Pod]) -> list[str]:
 
 
 def claims_text(claims: Iterable[PersistentVolumeClaim], pods: Iterable[Pod]) -> list[str]:
-    """Return claims in the same way; the names of pods in them are replaced."""
+    """Return claims as sorted texts, like `pods_text`; names of pods in them are replaced."""
     names = sorted((pod.metadata.name for pod in pods), key=len, reverse=True)
     return sorted(json.dumps(_claim(claim, names), sort_keys=True) for claim in claims)
 

@@ -159,7 +159,7 @@ class Campaign:
                 await self._api.patch(f"/api/v1/nodes/{name}", label)
 
     async def _end(self, name: str | None, pod: dict[str, Any]) -> None:
-        """Take a pod away, with its group."""
+        """Delete a pod, and with `name` all pods of that group."""
         self.groups.pop(name or "", None)
         for uid, one in list(self._auditor.pods.items()):
             mine = one["metadata"].get("labels", {}).get(POD_GROUP)

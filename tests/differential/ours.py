@@ -77,7 +77,7 @@ class Chooser(Random):
         self.best: list[str] = []
 
     def choice(self, rows):
-        """Choose among rows."""
+        """Return the row of the peer's node if it is among the best `rows`, else the first."""
         self.best = sorted(self._nodes.name(row) for row in rows)
         return self._wanted if self._wanted in rows else rows[0]
 

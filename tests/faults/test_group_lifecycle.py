@@ -287,8 +287,8 @@ def survivors(rig: Rig) -> None:
 
 
 def partly_bound(rig: Killer) -> None:
-    """Create a group of which one member is rejected while the others are bound, and then has no
-    capacity.
+    """Create a group whose members are bound except one: its bind is rejected, and then another pod
+    takes its capacity.
     """
     rig.api.put("Node", make_node("n0", cpu=4))
     rig.api.put(CONFIG_MAP.kind, CONFIG_MAP.group)

@@ -1,6 +1,6 @@
 """Cases for `simulate --batch`, each with one carelessly written pod.
 
-`line(number)` never changes: a failing case is named by its number.
+`line(number)` returns the same case in every run, so the number identifies a failing case.
 """
 
 import json

@@ -91,7 +91,7 @@ def measure(nodes: int, pods: int, rounds: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure by the command line."""
+    """Run the benchmark with the options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--nodes", type=int, default=400)
     parser.add_argument("--pods", type=int, default=2000)

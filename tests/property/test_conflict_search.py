@@ -37,9 +37,8 @@ def bare(conflict):
 @pytest.mark.parametrize("unknown_share", [0.0, 0.2, 0.7])
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_stated_is_true_whatever_stays_unknown(seed, unknown_share):
-    """Named rules conflict; a placement exists without the rules to give up.
-
-    With all answers both are smallest.
+    """The named rules conflict, and a placement exists without the rules to give up. If all trials
+    are decided, both sets have the fewest rules.
     """
     rng = Random(f"search {seed}/{unknown_share}")
     rules, minimal = system(rng)

@@ -36,9 +36,9 @@ def group_of(number, rng):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_the_message_of_a_group_is_true(batch):
-    """Placed if and only if it fits, with every term of the objective equal.
+    """A group is placed if and only if it fits, and every term of the objective is minimal.
 
-    Otherwise the conflict is smallest and true.
+    If it does not fit, the reported conflict is true and has the fewest rules.
     """
     placed = refused = 0
     for number in range(BATCH):

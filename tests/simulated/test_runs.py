@@ -38,7 +38,7 @@ def test_no_invariant_is_broken(seed: int):
 
 @pytest.mark.parametrize("what", BROKE)
 def test_no_invariant_is_broken_again(what: str):
-    """Found by chance, and shortened."""
+    """Random runs that once violated an invariant, shortened to the actions that matter."""
     run = again(Script.read(BROKE[what]), Length())
     assert run.broken is None, str(run.broken)
 

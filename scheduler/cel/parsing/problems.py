@@ -46,7 +46,7 @@ class SelectorProblems:
         raise CelCompileError("compilation failed: " + "\n".join(shown))
 
     def _place(self, at: int) -> tuple[int, int]:
-        """Return the line from 1 and the column from 0."""
+        """Return the line, counted from 1, and the column, counted from 0; -1 for NOWHERE."""
         if at == NOWHERE:
             return -1, -1
         before = self._text[:at]

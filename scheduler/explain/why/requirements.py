@@ -31,11 +31,11 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodRequirement(msgspec.Struct, frozen=True):
-    """One requirement: `field` and `text` as in `Asked`; `less` states its removal ("without …").
+    """One requirement, with `field` and `text` as in `UnmetRequirement`.
 
-    `without` is None for a plugin's requirement; then its filter is left out (and its pre-filter if
-    that rejects), or only its `reasons` are ignored, if there are any. `resource` is the requested
-    resource of a request.
+    `less` states its removal ("without …"). `without` is None for a plugin's requirement; then its
+    filter is left out (and its pre-filter if that rejects), or only its `reasons` are ignored, if
+    there are any. `resource` is the requested resource of a request.
     """
 
     field: str

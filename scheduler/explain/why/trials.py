@@ -58,9 +58,9 @@ class PodTrial:
         self._runners: dict[tuple[frozenset[str], frozenset[str]], Runner] = {}
 
     def rows(self, pod: Pod, relaxed: Iterable[PodRequirement] = ()) -> BoolColumn:
-        """Return the rows that `pod` fits on.
+        """Return the rows that `pod` fits on, without the plugins' requirements in `relaxed`.
 
-        Those of `relaxed` that are plugins' requirements are left out.
+        `pod` itself lacks the relaxed requirements of its spec already.
         """
         attempt, partly = self._attempt(pod, relaxed)
         nothing = np.zeros(attempt.nodes.size, dtype=np.bool_)

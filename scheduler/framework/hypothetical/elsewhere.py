@@ -19,7 +19,7 @@ from scheduler.state.resources import PODS
 
 
 class Elsewhere:
-    """The answers during one attempt, by the shape of the victim."""
+    """The nodes that accept each victim during one attempt, cached by the victim's shape."""
 
     def __init__(self, attempted: FilterRerun, nominated: Nominated) -> None:
         self._attempted, self._nominated = attempted, nominated

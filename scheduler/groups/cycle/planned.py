@@ -184,7 +184,7 @@ class _Deferred:
         return False
 
     def rows_before(self, place: Place, size: int) -> BoolColumn:
-        """Return the rows on which pods that precede a place fit."""
+        """Return the rows on which some pod fits that was put off and precedes `place`."""
         if self._last is None or self._last < place:
             return _as_long(self._rows, size) > 0
         found = np.zeros(size, dtype=np.bool_)

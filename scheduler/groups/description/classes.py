@@ -115,12 +115,12 @@ class ClassesSpec(msgspec.Struct, frozen=True):
         return name if any(name == one.name for one in self.classes) else ""
 
     def less(self, finished: Iterable[Pod]) -> "ClassesSpec":
-        """Return the same with the minimum of each class less its finished members."""
+        """Return this spec with the minimum of each class reduced by its finished members."""
         done = Counter(map(self.of, finished))
         return self._with_min({one.name: max(0, one.min - done[one.name]) for one in self.classes})
 
     def at_most(self, members: Iterable[Pod]) -> "ClassesSpec":
-        """Return the same with no class needing more members than these."""
+        """Return this spec with the minimum of each class at most its number of `members`."""
         there = Counter(map(self.of, members))
         return self._with_min({one.name: min(one.min, there[one.name]) for one in self.classes})
 

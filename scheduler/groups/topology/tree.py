@@ -211,7 +211,10 @@ def _walk(units: Any, path: tuple[str, ...], found: list[tuple[tuple[str, ...], 
 def _filled(
     found: list[tuple[tuple[str, ...], str]], depth: int
 ) -> tuple[tuple[tuple[str, ...], str], ...]:
-    """Return the leaves with paths of one length, each node once: the first place counts."""
+    """Return the leaves, with shorter paths filled up to `depth` by the node's name.
+
+    Raises ObjectError if a node occurs twice.
+    """
     seen: set[str] = set()
     leaves = []
     for path, name in found:

@@ -87,8 +87,8 @@ class Answer(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Return how much of the first unproven number of units or pods the bound leaves open, 0
-        to 1.
+        """Return the relative gap (0 to 1) between value and bound of the first stage that is not
+        proven; 0 if all are. Lost run time does not count.
         """
         for stage in self.stages:
             if not stage.proven and stage.name != LOST:

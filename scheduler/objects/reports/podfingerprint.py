@@ -18,7 +18,7 @@ def mark_of(namespace: str, name: str) -> int:
 
 
 def fingerprint(marks: Iterable[int]) -> str:
-    """Return the text for a set of pods, given by their marks."""
+    """Return the fingerprint of the set of pods with these marks."""
     ordered = sorted(marks)
     return f"{PREFIX}{VERSION}{xxh64_intdigest(pack(f'<{len(ordered)}Q', *ordered)):016x}"
 

@@ -203,7 +203,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return PostFiltered(unschedulable(text), text=text, calls=calls)
 
     def _helpless(self, text: str) -> PostFiltered:
-        """Return that no claim can be freed; 1.37 states no reason."""
+        """Return the result for a pod for which no claim can be freed; 1.37 gives no reason."""
         if self._outcomes.rules.is_1_37:
             return PostFiltered(unschedulable())
         return PostFiltered(unschedulable(text), text=text)

@@ -109,10 +109,10 @@ def between(table: CostTable, places: RowPlaces, rows: Rows) -> tuple[AreaPaths,
 def links_between(
     table: CostTable, places: RowPlaces, used: Rows, booked: BookedAmounts
 ) -> tuple[PathLink, ...]:
-    """Return the links with a capacity between areas that are these places; `booked` reduces it.
+    """Return the links that have a capacity and connect areas of the places `used`.
 
-    As in `bookings`: links of zones connect places of one region, and no link ends at a place
-    without a name.
+    Bandwidth that is already `booked` is subtracted from the capacity. As in `bookings`, links of
+    zones connect places of one region, and no link ends at a place without a name.
     """
     names = [places.names[place] for place in used.tolist()]
     number = {name: at for at, name in enumerate(places.regions)}

@@ -279,9 +279,9 @@ class TracePlayer:
             self._waiting -= 1
 
     def _stops_later(self, victim: Pod, now: float) -> bool:
-        """Return whether an evicted pod's end comes within the grace period.
+        """Return whether an evicted pod ends by itself within the grace period.
 
-        The end of a recorded victim is the one at which it had stopped.
+        In a trace, the recorded end of a victim is the time at which it had stopped.
         """
         pod = self._pods.get(victim.metadata.uid)
         return pod is not None and pod.ends_at is not None and 0 < pod.ends_at - now <= _GRACE_S

@@ -91,7 +91,7 @@ class TestCondition:
         assert NOW_TEXT == patch.condition.last_transition_time
 
     def test_a_flip_takes_the_present_time(self):
-        """A condition True becomes False now."""
+        """If the condition changes from True to False, its transition time is set to now."""
         queued = queued_with(scheduled("True"))
         patch = failure.status_patch(queued, "Unschedulable", "m", None, NOW + 9)
 

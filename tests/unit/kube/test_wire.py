@@ -20,7 +20,7 @@ def wire(url: str, limit: int = 4) -> Wire:
 
 
 def connections(pool: Wire) -> tuple[int, int, int]:
-    """Return how many are idle and busy, and how many requests wait for one."""
+    """Return the numbers of idle and busy connections and of requests that wait for one."""
     idle = len(pool._idle)
     return idle, len(pool._open) - idle, len(pool._waiting)
 

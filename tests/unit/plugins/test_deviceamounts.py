@@ -81,7 +81,10 @@ def test_shares_are_rounded_by_the_devices_policy(asked, policy, taken):
     ],
 )
 def test_what_an_expression_can_see_is_known_or_everything(expression, named):
-    """Attributes that no expression names do not distinguish devices, so none may be missed."""
+    """Devices that differ only in attributes which no expression names are taken as equal.
+
+    Each name is therefore found, or the result is None for all attributes.
+    """
     assert (None if named is None else frozenset(named)) == attributes_named(expression)
 
 

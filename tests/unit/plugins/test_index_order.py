@@ -63,7 +63,7 @@ def test_names_do_not_matter(label):
 
 
 def test_without_indexes_there_is_no_order():
-    """The order is that of names."""
+    """Members without an index are placed by name, and no order is reported."""
     pods = [
         pod(f"p-{n}", requests={"cpu": "1"}, labels={"scheduling.x-k8s.io/pod-group": "g"})
         for n in (10, 2, 1)

@@ -234,7 +234,7 @@ class TestDeployment:
         assert all(label == p["metadata"]["labels"]["pod-template-hash"] for p in here.pods())
 
     def test_it_goes_quiet(self):
-        """Once complete it writes nothing any more."""
+        """A complete Deployment causes no more writes."""
         here = cluster()
         here.apply(DEPLOYMENTS, DEPLOYMENT)
         version = here.store.version

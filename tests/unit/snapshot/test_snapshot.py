@@ -169,8 +169,8 @@ def test_a_misspelled_field_of_a_new_pod_is_refused():
 
 
 def test_a_manifest_gets_what_the_api_server_would_fill_in():
-    """Requests follow limits and host ports the host network, but only where there is no uid
-    yet.
+    """In a pod without uid, missing requests are set to the limits, and on the host network missing
+    host ports to the container ports. A pod with uid is unchanged.
     """
     spec = container(requests={"cpu": "1"}, limits={"cpu": "2", "memory": "1Gi"})
     spec["containers"][0]["ports"] = [{"containerPort": 80}]

@@ -131,7 +131,10 @@ def test_an_application_counts_its_own_namespace():
 
 
 def test_load_and_zones_of_nodes():
-    """By node, where there is any; drawn again only when the object is another one."""
+    """The view has the load and the zones of each node that reports them.
+
+    A report that did not change is not rendered again.
+    """
     taken = zone(0, cpu="4", memory="1Gi")
     taken["resources"][0]["available"] = "1500m"
     broken = load_report("n3", cpu="1", memory="1Gi")

@@ -171,7 +171,7 @@ def test_a_given_workload_replaces_that_of_the_cluster():
 
 
 def test_a_cron_job_given_apart_stands_for_one_run():
-    """CronJobs of the cluster itself make Jobs at their time."""
+    """A CronJob in a given file adds the pods of one run; a CronJob of the cluster adds none."""
     spec = {
         "schedule": "* * * * *",
         "jobTemplate": {"spec": {"parallelism": 2, "template": template()}},

@@ -39,7 +39,7 @@ class LeafPatterns:
         )
 
     def rows(self, number: int) -> Iterable[tuple[list[int], Any]]:
-        """Return the patterns of a cell with the variables of how many leaves take each."""
+        """Return the patterns of a cell, each with the variable that counts the leaves using it."""
         patterns = self._model.layout.cells[number].patterns
         if patterns is None:
             return ()

@@ -67,7 +67,7 @@ class OneRoleModel:
         return self._together[group]
 
     def _gained(self, leaves: Iterable[int], terms: dict[int, list[Term]]) -> dict[Group, int]:
-        """Return the capacity that evictions free on some leaves, by candidates of a term."""
+        """Return how much capacity on `leaves` is freed by evicting each set of candidates."""
         gains: dict[Group, int] = defaultdict(int)
         for leaf in leaves:
             for gain, group in terms[leaf]:

@@ -86,7 +86,7 @@ class UsageTracker:
 
 
 def _figures(metrics: Iterable[WatcherMetric]) -> dict[Figure, float]:
-    """Return a node's figures in percent; an average is better than the latest value."""
+    """Return a node's figures in percent; an average takes precedence over the latest value."""
     found: dict[Figure, tuple[bool, float]] = {}
     for metric in metrics:
         what = _what(metric)

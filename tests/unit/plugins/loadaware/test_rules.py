@@ -1,6 +1,4 @@
-"""Rules that no table of the peer fixes, and rules of this project (notes/loadaware.md
-section 9).
-"""
+"""Rules of LoadAwareScheduling that no test table of Koordinator covers, and rules of Trellis."""
 
 import pytest
 
