@@ -1,7 +1,8 @@
 """From a chosen node to a bound pod: waits, deadlines, and plugins that fail in between."""
 
+from collections import Counter
 from collections.abc import Generator
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -14,6 +15,8 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.plugin import Plugin
 from scheduler.framework.registry import Registry
 from scheduler.framework.status import SUCCESS, Status, unschedulable
+from scheduler.objects.meta import ObjectMeta
+from scheduler.objects.workloads import Service
 from tests.property.making import make_node, make_pod
 from tests.property.rig import Rig
 from tests.property.tinyplugins import ALL, spec_of
@@ -33,6 +36,23 @@ class LastLeaves(Plugin[NoArgs]):
             return name != "first" and self.handle.pods.get("uid-first") is None
 
         answer = yield WaitUntil(alone, ("pod.deleted",), 20.0)
+        return SUCCESS if answer.ok else unschedulable("waited in vain")
+
+
+class Evaluated(Plugin[NoArgs]):
+    """Wait before binding for the fact that the pod's label names; count the evaluations."""
+
+    reads = ("Service", "pod.deleted")
+    counts: ClassVar[Counter[str]] = Counter()
+
+    def pre_bind(self, cycle: Cycle, node: str) -> Generator[BindStep, CallResult, Status]:
+        fact = cycle.pod.metadata.labels["fact"]
+
+        def count() -> bool:
+            self.counts[fact] += 1
+            return False
+
+        answer = yield WaitUntil(count, (fact,), 20.0)
         return SUCCESS if answer.ok else unschedulable("waited in vain")
 
 
@@ -90,6 +110,41 @@ def test_a_change_that_ends_one_wait_moves_the_next_only_once():
 
     assert ["second", "third"] == [e.name for e in rig.wire if isinstance(e, Bind)]
     assert {Where.IN_FLIGHT} == {rig.where("second"), rig.where("third")}
+
+
+@pytest.mark.parametrize("fact", Evaluated.reads)
+def test_a_change_evaluates_the_predicates_that_read_it_and_no_other(fact: str):
+    """Thousands of pods may wait in pre-bind while other pods come and go."""
+    rig = Rig(lambda: Engine([spec_of(*ALL, Evaluated)], Registry((*ALL, Evaluated))))
+    rig.api.put("Node", make_node("n0", cpu=16))
+    rig.api.put("Pod", make_pod("other", node="n0"))
+    for read in Evaluated.reads:
+        rig.api.put("Pod", make_pod(read.lower(), labels={"fact": read}))
+    rig.watch("Node")
+    rig.watch("Pod")
+    rig.run()
+    before = Counter(Evaluated.counts)
+    if fact == "Service":
+        rig.api.put("Service", Service(ObjectMeta("s", "default")))
+        rig.watch("Service")
+    else:
+        rig.api.remove("Pod", "default/other")
+        rig.watch("Pod")
+    rig.run(0)
+
+    assert {fact: 1} == Evaluated.counts - before
+
+
+def test_a_pod_leaves_its_place_in_pre_bind_when_its_bind_is_sent():
+    """A bind without an answer must not block the next pod that waits for its volumes."""
+    rig = rig_of(labels={"prebind": "wait"})
+    assert 1 == len(rig.engine.bindings.pre_bind)
+    rig.api.put("Service", Service(ObjectMeta("p", "default")))
+    rig.watch("Service")
+    rig.run(0)
+
+    assert "p" == bind_of(rig).name
+    assert 0 == len(rig.engine.bindings.pre_bind)
 
 
 @pytest.mark.parametrize(

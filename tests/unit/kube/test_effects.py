@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from scheduler.base.meters import Meters
 from scheduler.engine.effects import (
@@ -586,6 +587,19 @@ async def test_after_the_fence_nothing_is_sent_any_more():
     assert before == len(run.api.seen)
     assert {} == run.codes()
     assert "nodeName" not in pod["spec"]
+
+
+@pytest.mark.parametrize("unfinished", [0, 1, 3])
+async def test_the_fence_reports_how_many_effects_are_dropped(unfinished: int):
+    """An operator reads of dropped effects in the log; without one there is nothing to report."""
+    async with running(EffectLimits(binds=1)) as run:
+        uid = run.pod("a")
+        run.accidents(Accident(Response(200), delay_s=5.0), on="binding")
+        run.executor.submit([Bind(n, "default", "a", uid, "n1") for n in range(unfinished)])
+        with capture_logs() as entries:
+            run.executor.fence()
+
+    assert [unfinished] * bool(unfinished) == [one["effects"] for one in entries]
 
 
 async def test_the_fence_closes_before_a_timer_fires():

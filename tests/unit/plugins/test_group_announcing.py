@@ -1,14 +1,19 @@
 """Reports about groups to the objects that describe them."""
 
+from typing import Any
+
 import msgspec
+import pytest
 
 from scheduler.framework.calls import ApiCall
 from scheduler.framework.groups import GroupEvent, GroupLook, GroupStage, GroupWrite
-from scheduler.groups.sources import configmap, coscheduling, served
+from scheduler.groups.sources import appgroup, configmap, coscheduling, served, volcano
+from scheduler.groups.sources.registry import NESTED
 from scheduler.groups.status import lifecycle
-from scheduler.groups.status.announcing import StageReport, announce
+from scheduler.groups.status.announcing import SEEN_BY_THEN_S, StageReport, announce
 from scheduler.groups.status.lifecycle import GroupRecord
 from scheduler.objects.groups.podgroup import PodGroup
+from scheduler.objects.kinds import BY_KIND
 from tests.unit.plugins.test_groups_volcano import running
 
 NOW = 1_700_000_000.0
@@ -77,3 +82,23 @@ def test_counts_alone_are_written_once_a_second_and_stages_at_once():
     assert 3 == later.body["status"]["running"]
     (stage,) = written(GroupStage.BOUND, 1.1, "Running", "Running", "Pending")
     assert isinstance(stage, ApiCall)
+
+
+@pytest.mark.parametrize("kind", [coscheduling.KIND, appgroup.KIND, volcano.KIND, *NESTED])
+def test_a_report_is_written_again_at_once_if_the_object_states_what_changed(kind: str):
+    """The watch has not shown the first write yet. The same report is not sent twice; another
+    message is sent if the object has a field for messages, and only then.
+    """
+    meta = {"name": "g", "namespace": "ns", "uid": "u", "resourceVersion": "1"}
+    obj = msgspec.convert({"metadata": meta}, BY_KIND[kind].struct)
+    record = GroupRecord(reporter="trellis")
+
+    def written(message: str, after_s: float) -> list[Any]:
+        record.message = message
+        report = StageReport(GroupStage.REFUSED, record, (), 2, NOW + after_s)
+        return [one.body for one in announce(kind, obj, report) if isinstance(one, ApiCall)]
+
+    (first,) = written("too few nodes", 0.0)
+    assert [] == written("too few nodes", 0.1)
+    assert ("too few nodes" in str(first)) == bool(written("too few racks", 0.2))
+    assert 1 == len(written("too few racks", 0.2 + SEEN_BY_THEN_S))

@@ -57,6 +57,20 @@ def test_each_value_but_the_worst_is_tried_in_order():
     assert yielded > 5
 
 
+def test_one_role_is_tried_with_the_places_of_each_value():
+    """Beside the trials with further limits, the places are those of a group with several roles."""
+    yielded = 0
+    for number in range(200):
+        one = role(Random(f"one role {number}"))
+        if one.costs is None:
+            continue
+        found = places(one.costs, one.slots, len(one.pods), is_ruled=True)
+        plain = [each.slots.tolist() for each in found if each.worse is None]
+        assert plain == [next(some.slots.tolist() for some in each) for each in narrowed([one])]
+        yielded += len(plain)
+    assert yielded > 50
+
+
 def test_all_better_places_are_used_only_if_no_rule_binds():
     """`least` requires members on them: there are no more than the group has."""
     required = 0

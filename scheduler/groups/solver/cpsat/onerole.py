@@ -54,7 +54,7 @@ def exists(instance: Instance, tree: Tree, limits: SolveLimits, seconds: float) 
 
 
 def _is_hopeless(tree: Tree) -> bool:
-    return int(tree.capacity[0][0]) < tree.least or not len(tree.slots)
+    return int(tree.capacity[0][0]) < tree.least
 
 
 def narrow(model: GroupModel) -> None:

@@ -247,7 +247,7 @@ def program(layers: Layers, scale: StageScale, late: Late = lambda _: False) -> 
     """
     tree = layers.tree
     nothing = np.zeros(0, dtype=np.int64)
-    if not len(tree.slots) or int(tree.capacity[0][0]) < tree.least:
+    if int(tree.capacity[0][0]) < tree.least:
         return nothing
     tables = Exact(layers, scale, late)
     best: tuple[list[int], list[int], Ints] | None = None

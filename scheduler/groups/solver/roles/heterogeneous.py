@@ -122,10 +122,9 @@ def _best(group: GroupProblem, limits: SolveLimits, left_s: Deadline) -> RolesRe
             return guess
         limits_known = max(least.limits, within_gap(guess.values, known))
         return with_bounds(group, guess.counts, within_gap(guess.values, limits_known))
-    if guess.counts is not None and group.traffic:
-        known = _paid(group, guess, known, limits, left_s)
-        if guess.values == known:
-            return with_bounds(group, guess.counts, known)
+    known = _paid(group, guess, known, limits, left_s)
+    if guess.counts is not None and guess.values == known:
+        return with_bounds(group, guess.counts, known)
     made = tree.build(group.homogeneous(), with_full=True)
     relaxed = relaxation.best(group, stages.of_roles(group, made), limits, left_s())
     if relaxed.is_none:
