@@ -631,6 +631,30 @@ def test_a_host_that_a_deferred_pod_needs_is_left_to_it(app: str, *, is_gang: bo
     assert {"gang", "deferred", "later"} == set(map(name_of, stream.bound.values()))
 
 
+@pytest.mark.parametrize("host", ["n0", "small"])
+def test_a_later_gang_waits_only_for_hosts_that_a_deferred_pod_could_use(host: str):
+    """The deferred pod waits for the plan of a gang that it may not be beside. Only a later gang on
+    a host that the pod could use waits as well.
+    """
+    stream = Stream(1, inline=False)
+    for name in ("n0", "n1", "n2"):
+        stream.handle(Watched("Node", "MODIFIED", make_node(name, cpu=8, labels={"host": name})))
+    stream.handle(Watched("Node", "ADDED", make_node("small", cpu=3, labels={"host": "small"})))
+    added(stream, "gang", 3, cpu=4, priority=100, app="web")
+    stream.run()
+    term = PodAffinityTerm("host", LabelSelector({"app": "web"}))
+    apart = Affinity(pod_anti_affinity=PodAffinity(required=(term,)))
+    deferred = make_pod("deferred", cpu=2, priority=50, affinity=apart)
+    deferred = with_spec(deferred, node_selector={"host": host})
+    stream.pods[deferred.metadata.uid] = deferred
+    stream.handle(Watched("Pod", "ADDED", deferred))
+    added(stream, "later", 1, cpu=1, priority=0, app="db", host="small")
+    stream.run()
+
+    assert not stream.bound
+    assert len(stream.asked) == (1 if host == "small" else 2)
+
+
 def added(
     stream: Stream,
     name: str,

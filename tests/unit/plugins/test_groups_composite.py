@@ -2,6 +2,9 @@
 them.
 """
 
+import json
+from collections import Counter
+
 import pytest
 
 from scheduler.testing import node
@@ -14,8 +17,32 @@ from tests.unit.plugins.compositeobjects import (
     rack,
     replica,
 )
-from tests.unit.simulate.asking import place, results
+from tests.unit.simulate.asking import place, results, setup
 
+AVOIDED = "example.com/avoided"
+ARGS = {"avoidLabel": AVOIDED, "topologyLabels": [RACK]}
+PLUGIN = "ClusterTopologyPlacementGroup"
+PROFILE = {
+    "schedulerName": "trellis",
+    "plugins": {"preEnqueue": {"enabled": [{"name": PLUGIN}]}},
+    "pluginConfig": [{"name": PLUGIN, "args": ARGS}],
+}
+AVOIDING = setup(
+    config=json.dumps(
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [PROFILE],
+        }
+    )
+)
+SCHEDULED = {
+    "type": "PodGroupScheduled",
+    "status": "True",
+    "reason": "Scheduled",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
 CHILDREN = (("r0", 2, "inner"), ("r1", 1, "inner"), ("r2", 1, "app"))
 
 
@@ -240,6 +267,26 @@ def test_a_lost_member_comes_back_beside_its_own():
     )
 
     assert "a" == results(done)["r0-3"].rpartition("-")[0]
+
+
+@pytest.mark.parametrize("avoided", [0, 1, 2])
+@pytest.mark.parametrize("plain", [0, 1, 2])
+def test_lost_members_of_a_child_come_back_as_those_of_a_group_of_its_own(plain: int, avoided: int):
+    """Two of three members are lost. Both are placed at once: in one avoided rack rather than
+    one of them on the last node that is not avoided.
+    """
+    nodes = [*rack("c", [1]), *rack("a", [1] * plain)]
+    nodes += rack("b", [1] * avoided, **{AVOIDED: ""}) + rack("d", [1], **{AVOIDED: ""})
+    members = [*pods("r", 1, on="c-0"), *pods("r", 2, first=1)]
+    placed = []
+    for parent in ("", "app"):
+        described = leaf("r", 3, parent) | {"status": {"conditions": [SCHEDULED]}}
+        around = [composite("app", 1)] if parent else []
+        found = results(place(*nodes, *around, described, *members, using=AVOIDING))
+        placed.append(Counter(on.partition("-")[0] for on in found.values() if "-" in on))
+
+    alone, in_a_child = placed
+    assert sorted(alone.values()) == sorted(in_a_child.values())
 
 
 LAYOUTS = {

@@ -9,6 +9,8 @@ import msgspec
 import numpy as np
 import pytest
 
+from scheduler.base.errors import StateError
+from scheduler.groups.problem import checker
 from scheduler.groups.problem.classes import ClassRule, PodClass
 from scheduler.groups.problem.instance import DomainRule, Level, LevelRule, SolveLimits
 from scheduler.groups.problem.parts import LikeParts
@@ -38,6 +40,24 @@ def small_and_large(rng):
         tuple(paths),
         sum(role.count for role in roles),
     )
+
+
+def test_a_placement_with_a_violation_is_an_error_that_names_three():
+    """For any counts: the error contains the first three violations that the checker finds."""
+    found = []
+    for number in range(60):
+        rng = Random(f"checked {number}")
+        group = small_and_large(rng)
+        counts = np.array([[rng.choice((0, 0, 1)) for _ in group.paths] for _ in group.roles])
+        wrong = checker.problems(group, tuple(map(tuple, counts.tolist())), [])
+        found.append(len(wrong))
+        if not wrong:
+            assert heterogeneous._checked(group, counts)[0] == tuple(map(tuple, counts.tolist()))
+            continue
+        with pytest.raises(StateError) as error:
+            heterogeneous._checked(group, counts)
+        assert str(error.value).endswith(f"several roles: {'; '.join(wrong[:3])}")
+    assert {0, 1, 4} <= set(found)
 
 
 def test_bounds_of_one_resource_are_the_optimum_of_the_first_level():
