@@ -48,7 +48,7 @@ async def test_the_grace_period_can_be_chosen(api: Api, grace: int):
 
 
 async def test_the_grace_period_can_be_a_parameter(api: Api):
-    """As a query parameter, as kubectl sends it."""
+    """The grace period can be given as a query parameter, as kubectl sends it."""
     await bound(api)
     marked = await api.delete("pods/p", gracePeriodSeconds=7)
 

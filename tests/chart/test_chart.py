@@ -377,7 +377,9 @@ def test_the_pod_is_restricted():
 
 @pytest.mark.parametrize("values", [["profile=gpu"], ["config=x"], ["profile=plain"]])
 def test_the_history_of_pods_may_be_written_where_it_may_be_named(values: list[str]):
-    """With the profile gpu, whose arguments name it, and with a custom configuration."""
+    """The role permits PodMixHistories unless the profile is plain: the profile gpu names one, and
+    a custom configuration may.
+    """
     rules = [
         rule
         for one in render(*values)

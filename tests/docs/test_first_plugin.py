@@ -72,7 +72,7 @@ def test_the_usual_plugin_is_short():
 
 
 def test_its_own_tests_pass(project: Path, installed: Path):
-    """With the command that the tutorial names."""
+    """The plugin's tests pass with the command that the tutorial names."""
     ((command, _),) = commands(blocks(PAGE, "console")[0])
     words = command.split()
     assert "python" == words[0]
@@ -84,7 +84,9 @@ def test_its_own_tests_pass(project: Path, installed: Path):
 
 @pytest.mark.parametrize("number", range(1, len(blocks(PAGE, "console"))))
 def test_its_commands_say_that(number: int, project: Path, installed: Path):
-    """Found by its entry point, `trellis` lists, configures and explains the plugin."""
+    """The commands of the tutorial print what it shows: `trellis` finds the plugin by its entry
+    point, lists, configures and explains it.
+    """
     for command, output in commands(blocks(PAGE, "console")[number]):
         words = command.split()
         assert "trellis" == words[0]

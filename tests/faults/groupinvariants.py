@@ -306,7 +306,7 @@ class Lifecycles(Killer):
         self.note()
 
     def _check_start(self, effect: Bind) -> None:
-        """Check that no first member is bound unless enough members have a node."""
+        """Check that the first member of a group is bound only if enough members have a node."""
         group = group_of(self._placed(effect))
         stated = self._known(group) if group else None
         is_refused = self.api.placed.get(effect.uid, ("", True))[1]

@@ -262,7 +262,9 @@ def killed_throughout(kind: str, first: int, step: int, *, arrives: bool, is_hot
 def test_nothing_that_runs_is_deleted_whenever_the_process_dies(
     kind: str, is_hot: bool, arrives: bool
 ):
-    """At some writes of the lifecycle, others for each kind of death: bound pods stay bound."""
+    """Bound pods stay bound if the process dies at some writes of the lifecycle. Each kind of death
+    has other writes.
+    """
     killed_throughout(kind, 2 * is_hot + arrives, 5, arrives=arrives, is_hot=is_hot)
 
 
@@ -273,7 +275,9 @@ def test_nothing_that_runs_is_deleted_whenever_the_process_dies(
 def test_nothing_that_runs_is_deleted_whether_a_write_arrives_or_not(
     kind: str, arrives: bool, is_hot: bool
 ):
-    """At every write of the lifecycle, whether it arrives or not."""
+    """Bound pods stay bound if the process dies at any write of the lifecycle, whether that write
+    arrives or not.
+    """
     killed_throughout(kind, 0, 1, arrives=arrives, is_hot=is_hot)
 
 

@@ -74,8 +74,8 @@ def test_lifecycles_of_groups_of_kueue(seed: int):
 
 
 def test_the_lifecycles_cover_all_events():
-    """Groups become complete, wait, shrink and end, members are lost, and processes die both
-    ways.
+    """In these lifecycles groups become complete, wait, shrink and end, and members are lost.
+    Processes die with and without a standby.
     """
     seen: Counter[str] = Counter()
     for seed in range(40, 60):

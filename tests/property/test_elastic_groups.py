@@ -98,7 +98,7 @@ class Elastic(SmallCluster, frozen=True):
         return [*found, *self._trees(), self._described()]
 
     def _trees(self) -> list[dict[str, Any]]:
-        """Return the trees with a name, whether the group names one of them or not."""
+        """Return the cluster's topology objects, whether the group names one of them or not."""
         if not self.own_racks:
             return []
         units: dict[str, dict[str, Any]] = {}

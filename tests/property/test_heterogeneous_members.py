@@ -35,8 +35,8 @@ def test_placed_as_well_as_can_be_if_and_only_if_it_fits(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 1_000))
 def test_classes_are_placed_as_well_as_can_be_if_and_only_if_they_fit(batch):
-    """With classes, rules between them, bound pods and costs: outcome and every term of the
-    objective.
+    """For classes, rules between them, bound pods and costs, the outcome and every term of the
+    objective are right.
     """
     placed = 0
     for number in range(BATCH):

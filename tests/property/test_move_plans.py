@@ -306,7 +306,9 @@ async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark
 
 @pytest.mark.parametrize("is_marked", [True, False])
 async def test_an_eviction_before_a_restart_is_distinguished_from_a_deletion(is_marked):
-    """As far as the pod shows it: a daemon that was killed may have evicted it."""
+    """If a pod is gone after a restart, its DisruptionTarget condition tells an eviction by the
+    killed daemon from a deletion.
+    """
     cluster = small(Random(1))
     await approved(cluster)
     cluster.check = MoveCheck(later="wait")
@@ -444,8 +446,8 @@ async def test_a_job_that_backs_off_keeps_its_reservations(job, is_kept):
 
 
 async def test_the_daemon_may_be_killed_at_every_write_of_a_group():
-    """Also between two evictions or bindings of one group, at each of 12 writes: the remaining
-    steps follow.
+    """If the daemon is killed at any of the 12 writes for a group, also between two of its
+    evictions or bindings, the remaining steps follow.
     """
     number = writes = 0
     while writes >= number:

@@ -203,7 +203,9 @@ class Cluster:
 @pytest.mark.parametrize("inline", [False, True])
 @pytest.mark.parametrize("seed", range(12))
 def test_a_pod_is_nominated_while_evictions_for_it_are_under_way(seed: int, *, inline: bool):
-    """From the eviction until it is bound or overtaken; afterwards no pending pod is nominated."""
+    """A preemptor is nominated from the eviction until it is bound or overtaken. At the end no
+    pending pod is nominated.
+    """
     cluster = Cluster(seed, inline=inline)
     for _ in range(12):
         cluster.something()

@@ -358,8 +358,8 @@ def test_victims_are_the_exact_minimum(batch):
 
 @pytest.mark.parametrize("batch", batches(25, 10_000))
 def test_victims_are_the_exact_minimum_with_rules_between_members(batch):
-    """Also if the rules count pods that may be evicted, so that more evictions are not always
-    better.
+    """The victims are the minimum also if rules count pods that may be evicted, so that more
+    evictions are not always better.
     """
     for rng in sources(batch):
         problem = groups.preemption(rng, tiny=True)

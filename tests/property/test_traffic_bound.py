@@ -73,7 +73,9 @@ def cost_of_pair(group, here, there):
 
 
 def test_the_cost_is_that_of_all_pairs():
-    """With areas, levels, fixed pods and traffic within a class; a pod has none with itself."""
+    """The traffic cost equals the sum over pairs of pods, with areas, levels, fixed pods and
+    traffic within a class. A pod has no traffic with itself.
+    """
     for number in range(100):
         rng = Random(f"pairs {number}")
         group = rolegroups.application(rng) if number % 2 else rolegroups.classed(rng)

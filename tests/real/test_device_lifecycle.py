@@ -123,7 +123,9 @@ def _devices(claim: Json) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", ["ConfigMap"])
 async def test_devices_when_killed_at_some_writes(server: Reachable, kind: str):
-    """At a write that never arrives, just after the first, and among the others."""
+    """The lifecycle ends correctly if the daemon is killed at some writes, one of which never
+    arrives.
+    """
     async with prepared(server, kind, 1, Devices) as lifecycles:
         for cut_at, arrives in SOME_WRITES:
             await lifecycles.lived(cut_at, arrives=arrives)
@@ -133,6 +135,8 @@ async def test_devices_when_killed_at_some_writes(server: Reachable, kind: str):
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_devices_when_killed_at_every_write(server: Reachable, kind: str, daemons: int):
-    """At each write in turn, whether it arrives or not, until a lifecycle has fewer."""
+    """The lifecycle ends correctly if the daemon is killed at its n-th write, for each n, whether
+    that write arrives or not.
+    """
     async with prepared(server, kind, daemons, Devices) as lifecycles:
         await lifecycles.killed_at_every_write()

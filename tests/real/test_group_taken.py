@@ -64,6 +64,8 @@ async def test_taken_and_killed_at_some_writes(server: Reachable, kind: str):
 @pytest.mark.parametrize("daemons", [1, 2])
 @pytest.mark.parametrize("kind", SOURCES)
 async def test_taken_and_killed_at_every_write(server: Reachable, kind: str, daemons: int):
-    """At each write in turn, whether it arrives or not, until a lifecycle has fewer."""
+    """The lifecycle ends correctly if the daemon is killed at its n-th write, for each n, whether
+    that write arrives or not.
+    """
     async with prepared(server, kind, daemons, Taken) as lifecycles:
         await lifecycles.killed_at_every_write()

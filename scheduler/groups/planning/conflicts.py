@@ -28,7 +28,7 @@ def conflicts(
     """Return the pods that must leave before `pod` can be placed on a leaf; `rows` are the leaves'
     rows.
 
-    On the leaves in `blocked` these are all `candidates` (uids) there.
+    On a leaf in `blocked`, every pod in `candidates` (uids) must leave.
     """
     ports = host_ports(pod)
     leaf_of = {row: leaf for leaf, row in enumerate(rows)}

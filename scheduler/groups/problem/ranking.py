@@ -168,8 +168,8 @@ def _lower_bound(
 ) -> tuple[int, ...]:
     """Return, per level, a lower bound on the number of crossings of any order.
 
-    Consecutive waiting members of one role form a row. A row is in as many units as its places
-    need; where two rows meet there is a crossing unless a unit has places for both.
+    It is the greater one of two bounds: by the used units, and by the runs of consecutive waiting
+    members of one role.
     """
     depth = len(paths[0]) if paths else 0
     return tuple(

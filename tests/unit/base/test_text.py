@@ -82,5 +82,5 @@ def test_text_is_cut_to_bytes(text: str, limit: int):
     ],
 )
 def test_durations_are_written_as_go_does(seconds: float, text: str):
-    """As the timeout messages of permit show them."""
+    """Durations have Go's format, which the timeout messages of permit use."""
     assert text == go_duration(seconds)

@@ -38,7 +38,7 @@ def device(value):
     ],
 )
 def test_a_list_is_evaluated(selector, value, cost, matches):
-    """With the estimated cost of an attribute that may be a list."""
+    """A selector on an attribute that may be a list has the right result and cost estimate."""
     program = compile_selector(NAME + selector, lists=True)
 
     assert (cost, matches) == (program.max_cost, program.evaluate(device(value)))

@@ -172,8 +172,8 @@ async def test_a_kind_that_may_not_be_listed_is_a_notice(capsys, tmp_path):
 @pytest.mark.parametrize(("size", "fits"), [(3, False), (2, True)])
 @pytest.mark.parametrize("form", ["json", "yaml"])
 async def test_a_snapshot_states_the_workloads_of_its_groups(capsys, tmp_path, size, fits, form):
-    """As the live cluster answers, also with other names and written twice; `kubectl apply` finds
-    no JobSet among the items, whose controller would create more pods.
+    """A snapshot gives the answers of the live cluster, also if it is anonymized and written twice.
+    It contains no JobSet, because its controller would create more pods after `kubectl apply`.
     """
     config = configuration(tmp_path, "derive")
     first, second = tmp_path / "first", tmp_path / "second"

@@ -38,7 +38,7 @@ def test_costs_of_applications_go_by_the_plugins_table(text: str, weights: str):
 
 
 def test_without_a_network_plugin_the_defaults_of_one_count():
-    """As in a profile without names."""
+    """Without a network plugin, the operator has the settings of a plugin without arguments."""
     text = PROFILE[: PROFILE.index("- schedulerName: near")]
     found = operators_settings(load(text, file="f", registry=registry())).app_group
 

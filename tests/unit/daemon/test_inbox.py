@@ -7,7 +7,7 @@ from scheduler.objects.node import Node, NodeMeta
 
 
 def test_texts_are_those_of_the_events_in_their_order():
-    """Also those of a list that is split."""
+    """The log has the texts of the events in order, also those of a list that is split."""
     nodes = tuple(Node(metadata=NodeMeta(name=f"n{number}")) for number in range(LONGEST_LIST + 1))
     encoder = LogBuffer()
     inbox = Inbox(encoder.arrive)

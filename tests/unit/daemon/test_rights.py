@@ -56,7 +56,7 @@ async def test_who_may_not_is_asked_for_each_namespace():
 
 
 async def test_a_named_namespace_is_the_only_one_asked_for():
-    """As with more namespaces than reviews are allowed."""
+    """If a namespace is given, no other one is reviewed."""
     may = Granted(("pods", "a"), ("pods", "b"))
     seen = await rights(may, STORED, "a")
 

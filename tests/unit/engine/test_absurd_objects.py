@@ -1,5 +1,5 @@
-"""Numbers beyond any integer here, as the watch delivers them: reported, without effect on other
-objects.
+"""Watched objects with numbers beyond the range of integers are reported, and have no effect on
+other objects.
 """
 
 from typing import Any

@@ -257,7 +257,7 @@ class TestDecide:
         assert "" == decision.nominated_node
 
     def test_ties_are_broken_equally_each_time(self):
-        """By name, by seed, and by the hash of uid and node."""
+        """Each tie-break (name, seed, hash of uid and node) chooses the same node each time."""
         for ties in Ties:
             first = decision_of(RunnerRig(nodes=9), ties=ties).node
             assert first == decision_of(RunnerRig(nodes=9), ties=ties).node

@@ -113,7 +113,9 @@ class TestNomination:
         assert failure.status_patch(queued, "Unschedulable", "m", "", NOW) is None
 
     def test_what_is_so_already_is_not_patched(self):
-        """By the watch, or by our last write."""
+        """A nomination that the watch reported or that this process wrote last is not written
+        again.
+        """
         queued = queued_with(nominated="n0")
         assert failure.nomination_patch(queued, "n0") is None
         assert failure.nomination_patch(queued, "n1") is not None

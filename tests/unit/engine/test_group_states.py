@@ -38,7 +38,7 @@ def paths():
 
 
 def test_every_transition_of_a_group_is_walked_and_every_other_one_refused():
-    """From each state, reached by moves alone, each cause: as its only row states, or refused
+    """In each state, each cause leads to the state of its only row in the table, or is rejected
     without effect.
     """
     known = {(before, move.cause): move for move in GROUP_MOVES for before in move.before}

@@ -79,7 +79,7 @@ def test_a_sibling_of_high_priority_lifts_all_until_it_is_gone():
 
 
 def test_another_order_holds_for_those_who_wait_already():
-    """As soon as the operator has written it."""
+    """A new order applies to waiting pods as soon as the operator has written it."""
     queue = Waiting()
     queue.group()
     queue.pod("a", "a").pod("b", "b").pod("c", "c")

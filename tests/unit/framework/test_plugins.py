@@ -117,7 +117,9 @@ class TestRegistry:
             found.add(Rack)
 
     def test_installed_packages_offer_plugins(self, monkeypatch: pytest.MonkeyPatch):
-        """By entry points, in the order of their names; anything else is rejected by name."""
+        """Plugins of installed packages are found by entry points, in the order of their names.
+        Anything else is rejected by name.
+        """
         here = "tests.unit.framework.test_plugins"
         offers = [
             EntryPoint("b", f"{here}:Rack", "trellis.plugins"),

@@ -62,7 +62,9 @@ class TestKeys:
     """Whether a plugin applies to a pod is computed once per shape."""
 
     def test_who_has_no_key_is_not_asked(self):
-        """At any point that may evaluate nodes or reserve."""
+        """A plugin whose key is None for a pod is called at no point that evaluates nodes or
+        reserves.
+        """
         refuse = {
             point: lambda *_: pytest.fail("it was called")
             for point in ("pre_filter", "filter", "pre_score", "score", "reserve", "pre_bind")
@@ -74,7 +76,7 @@ class TestKeys:
         assert {"A"} == rig.states.skipped == rig.states.skipped_scoring
 
     def test_a_key_is_asked_for_again_when_something_moved(self):
-        """A plugin that applies to the pod from then on is called."""
+        """After a change of what `key` reads, a plugin that applies to the pod now is called."""
         bell, calls = Bell(), []
         cls = made(
             "A",
@@ -415,7 +417,7 @@ class TestScore:
         assert {"A": "new", "B": "old"} == seen
 
     def test_a_disabled_pre_score_is_an_error(self):
-        """As for filter, but in the name of PreScore."""
+        """If pre-score is disabled, a score that needs its state raises PluginError."""
         cls = made(
             "A",
             unread={"pre_score": "no state"},

@@ -165,9 +165,8 @@ def placed(*names, namespace="default"):
 
 
 def test_a_gang_says_whom_it_lacks_and_why_it_waits():
-    """By workload while the scheduler has reported nothing else.
-
-    Then in the scheduler's words, which stay in their field.
+    """The condition counts the bound pods of each workload. Once the scheduler has reported a
+    message, the condition has that message, and the status field keeps it.
     """
     wanted = gang(a=2, b=1)
     lacking = judged(wanted, placed("a-0"), namespace="default")

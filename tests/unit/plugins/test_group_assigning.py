@@ -49,7 +49,7 @@ def test_a_member_whose_slice_is_in_a_unit_is_assigned_there():
 
 @pytest.mark.parametrize("least", [(), (1, 0), (1, 1)])
 def test_without_slices_members_are_assigned_in_order(least):
-    """Also to the places that the problem required, which count as fixed in it."""
+    """Members are assigned in order, also to nodes with a required minimum (`least`)."""
     found = repairs.assign(two_racks(least), (2, 1), members(3), {})
 
     assert {"u0": "n0", "u1": "n0", "u2": "n1"} == found

@@ -109,7 +109,7 @@ def test_a_role_keeps_its_own_rule_for_every_source(made, group):
     [("same", "rack", {1}), ("other", "rack", {2}), ("with", "node", {1, 2})],
 )
 def test_rules_between_classes_hold(rule, level, together):
-    """Same rack, other rack, the head on a node where a worker is."""
+    """Rules between two classes hold: same rack, other rack, or the head beside a worker."""
     between = [{"rule": rule, "classes": ["head", "worker"], "level": level}]
     done = place(
         *tree(RACKS),

@@ -83,7 +83,7 @@ def post(store: ObjectStore, obj: Json) -> Json:
 
 
 def simulated(objects: list[Json], pending: list[Json], config: Json | None = None) -> Json:
-    """Run the scheduler on them."""
+    """Return the simulation of the scheduler on these objects."""
     line: Json = {"objects": objects, "pending": pending}
     if config is not None:
         line["config"] = config

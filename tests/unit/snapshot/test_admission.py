@@ -215,7 +215,7 @@ def test_a_quota_counts_the_pods_of_its_scope():
 
 
 def test_a_quota_counts_pods_with_a_deadline_or_terms_for_other_namespaces():
-    """By activeDeadlineSeconds, and by namespaces that an affinity term names."""
+    """Quota scopes select pods by activeDeadlineSeconds and by namespaces of affinity terms."""
     term = {"topologyKey": "zone", "namespaces": ["other"]}
     spread = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     for scope, spec in (

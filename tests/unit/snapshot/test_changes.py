@@ -55,7 +55,7 @@ def test_a_removed_node_is_missing_and_a_drained_one_accepts_no_pod():
 
 
 def test_a_rack_goes_with_its_nodes():
-    """By the label that makes racks for groups, too; its pods move."""
+    """A rack is removed with its nodes, by the label that makes racks for groups; its pods move."""
     assert {"web": "b"} == placed(NodeChanges(removed_racks=("r0",)))
     assert ["b"] == [
         one.key for one in changed(two_racks(), NodeChanges(removed_racks=("r0",))).nodes
@@ -63,7 +63,7 @@ def test_a_rack_goes_with_its_nodes():
 
 
 def test_added_nodes_may_be_like_one_that_is_not_there():
-    """A model has a name of its own, which its copies go by."""
+    """Nodes that are added like the node of a file have names made from that node's name."""
     (large,) = snapshot(node("large", cpu="64")).nodes
     more = changed(two_racks(), NodeChanges(added=("2=large.yaml",), models={"large.yaml": large}))
     assert ["a", "b", "large-added-1", "large-added-2"] == [one.key for one in more.nodes]

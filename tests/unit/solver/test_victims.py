@@ -441,7 +441,7 @@ def full_racks(*pods):
     ("pods", "evicted"), [((2, 3, 1), 2), ((1, 2, 3), 0), ((3, 1, 2), 1), ((2, 2, 2), 0)]
 )
 def test_all_racks_are_tried_for_the_least_harm(pods, evicted):
-    """Also those after a rack that is worse; of equal ones the first is taken."""
+    """Racks after a worse one are tried too; of equally good ones the first is taken."""
     answer = severalroles.solve(full_racks(*pods), SolveLimits())
 
     assert ("placed", {evicted: 1}) == (answer.outcome, answer.evicted)

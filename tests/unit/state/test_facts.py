@@ -117,5 +117,5 @@ def test_events_of_waiting_pods_have_other_names_since_1_37(label, since_1_37):
 
 
 def test_a_pod_that_stops_waiting_is_an_unschedulable_pod_that_goes():
-    """As kube-scheduler 1.36 names the event."""
+    """The event has the name that kube-scheduler 1.36 gives it."""
     assert "UnschedulablePodDelete" == gave_up(make_pod("p")).label

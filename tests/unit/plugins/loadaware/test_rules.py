@@ -158,7 +158,9 @@ def test_system_usage_joins_production_when_asked():
 
 
 def test_a_percentile_that_is_not_reported_never_makes_a_node_look_idle():
-    """D17: the next longer window is used instead, then the average; a shorter window is not."""
+    """Instead of a missing window the next longer one is used, then the average, never a shorter
+    one. This differs from Koordinator (D17 in the vector tests).
+    """
     by = {
         "usageThresholds": {"cpu": 60},
         "usageAggregationType": "p95",
