@@ -288,15 +288,23 @@ class FullNodeScenarios(RaceScenarios):
             self._thaw(frozen)
 
     async def delay_events(self) -> None:
-        """Delay events by seconds during preemptions."""
-        async with self.full_nodes(2000):
-            for _ in range(2):
-                self.cluster.pod(self._named("z"), "1")
+        """Delay events by seconds during preemptions, and free less than the preemptor needs
+        meanwhile.
+        """
+        async with self.full_nodes(3000):
+            others = [self._named("z") for _ in range(3)]
+            for other in others:
+                self.cluster.pod(other, "1")
             await self.cluster.pass_time(3)
             for replica in self.cluster.replicas:
                 replica.wiring.late = {"/events": self.dice.choice((1.0, 3.0))}
-            self.cluster.pod(self._named("u"), "2", spec=URGENT)
+            urgent = self._named("u")
+            self.cluster.pod(urgent, "2", spec=URGENT)
+            await self.cluster.pass_time(0.5)
+            if self.cluster.outside.get(f"{PODS_PATH}/{others[-1]}") is not None:
+                self.cluster.remove_pod(others[-1])
             await self.cluster.pass_time(8)
+            await self._bound_in_time(urgent, self.cluster.clock.now())
 
     async def miss_deletions(self) -> None:
         """Delete pods without events to a process, and drop the history."""
