@@ -26,7 +26,7 @@ SHOWN = [
     ids=[f"{page}-{number}" for page, number, _ in SHOWN],
 )
 def test_a_manifest_is_applied(page: str, text: str):
-    """Fields of the server's kinds, spelled as it spells them, and a name."""
+    """The server accepts each manifest of the pages: its kinds, its fields and its name."""
     is_later = "scheduling.k8s.io/v1alpha3" in text
     store = new_store(RealClock(), release=RELEASES[is_later])
     if "volcano.sh/v1" in text:

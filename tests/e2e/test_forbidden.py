@@ -88,7 +88,9 @@ class Thief:
         self._client = client
 
     async def may(self, method: str, path: str, body: Body = None) -> bool:
-        """Try, without doing it; whatever the answer is but 403, it is no refusal."""
+        """Return whether a request is permitted, by a dry run: any response except 403 counts as
+        yes.
+        """
         if method != "GET":
             path += "?dryRun=All"
         data = b"" if body is None else json.dumps(body).encode()

@@ -63,7 +63,9 @@ def test_what_was_found_stays_mended(seed: int, differing: int):
 
 @pytest.mark.parametrize("seed", [*range(0, 200, 20), *FOUND_IN_OTHER_SOURCES])
 def test_lifecycles_of_groups_of_other_sources(seed: int):
-    """The same for groups of Volcano and AppGroups that are gangs, beside the others."""
+    """The invariants hold for groups of Volcano and AppGroups that are gangs, beside groups of
+    other sources.
+    """
     live(seed, rig_of=SourcesLifecycles)
 
 

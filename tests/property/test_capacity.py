@@ -115,7 +115,7 @@ def test_so_many_fit_and_not_one_more(case):
 @settings(max_examples=200)
 @given(clusters())
 def test_so_many_fit_in_many_clusters(case):
-    """The same over two hundred clusters."""
+    """The count of pods that fit is right in two hundred clusters."""
     _check(case)
 
 
@@ -175,5 +175,5 @@ def test_so_many_groups_fit_and_not_one_more(case):
 @settings(max_examples=200, deadline=None)
 @given(clusters_of_racks())
 def test_so_many_groups_fit_in_many_clusters(case):
-    """The same in two hundred clusters."""
+    """The count of groups that fit is right in two hundred clusters."""
     _check_groups(case)

@@ -196,7 +196,7 @@ FOUND = (
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_of_claims_stays_mended(seed: int):
-    """The same in runs that once broke it."""
+    """A restarted process has nothing to decide about claims in runs that once broke this rule."""
     nothing_left(seed)
 
 

@@ -404,6 +404,6 @@ TestCluster.settings = settings(max_examples=50, stateful_step_count=80)
 
 @pytest.mark.long
 class TestClusterLong(ClusterMachine.TestCase):  # type: ignore[valid-type,misc]
-    """The same with a longer search and different examples each time."""
+    """The state machine with longer runs and other examples each time."""
 
     settings = settings(max_examples=500, stateful_step_count=100, derandomize=False, deadline=None)

@@ -105,7 +105,7 @@ FOUND = (3023, 3917)
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_stays_mended(seed: int):
-    """The same in runs that once broke it."""
+    """The invariants hold in runs that once broke them."""
     check(seed)
 
 

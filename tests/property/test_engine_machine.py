@@ -57,7 +57,7 @@ TestEngine.settings = settings(max_examples=40, stateful_step_count=60)
 
 @pytest.mark.long
 class TestEngineLong(EngineMachine.TestCase):  # type: ignore[valid-type,misc]
-    """The same with a longer search and different examples each time."""
+    """The state machine with longer runs and other examples each time."""
 
     settings = settings(
         max_examples=1000, stateful_step_count=100, derandomize=False, deadline=None

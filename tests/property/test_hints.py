@@ -84,7 +84,9 @@ def may_have(cluster: Cluster, pod: Pod) -> bool:
 
 
 def test_no_pod_is_skipped_that_fits_after_a_deletion():
-    """Of two hundred pods that end: Fit wakes each pod that fits now and did not fit before."""
+    """When each of two hundred pods ends, NodeResourcesFit wakes every pod that fits now and did
+    not fit before.
+    """
     woken = left = 0
     for seed in range(100):
         random = Random(seed)
@@ -106,8 +108,8 @@ def test_no_pod_is_skipped_that_fits_after_a_deletion():
 
 @pytest.mark.parametrize("few", [hints.FEW, 0])
 def test_equivalent_pods_are_woken_as_each_would_be(few: int, monkeypatch: pytest.MonkeyPatch):
-    """The same pods as by running the hints for each of them, whichever plugin rejected them, also
-    if their needs are compared.
+    """Whichever plugin rejected the pods, those woken by their equivalence key are those that the
+    hints of each pod would wake, also if their needs are compared.
     """
     monkeypatch.setattr(hints, "FEW", few)
     found = 0

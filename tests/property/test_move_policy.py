@@ -220,7 +220,7 @@ async def test_a_policy_moves_no_pod_twice_within_its_cool_down():
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("seed", "most_open"), [(1, 1), (2, 1), (3, 2)])
 async def test_a_policy_is_left_on_for_ten_thousand_minutes(seed, most_open):
-    """The same for a week, then a day without changes."""
+    """Pods move and all rules hold for a week, and then for a day without changes."""
     cluster = await policy_left_on(seed, 10_000, 720, most_open)
     bound = check_history(cluster)
     print(cluster.made, "plans,", len(cluster.evicted), "moves of at most", bound)  # for the report

@@ -266,14 +266,14 @@ def test_a_new_process_has_nothing_to_decide(first: int):
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_was_found_stays_mended(seed: int):
-    """The same in runs that once broke it."""
+    """A restarted process has nothing to decide in runs that once broke this rule."""
     nothing_left(seed)
 
 
 @pytest.mark.parametrize("seed", FOUND_HETEROGENEOUS)
 def test_regression_members_of_different_priority(seed: int):
-    """The same in runs where a nomination and a bound unit counted differently, or a nomination
-    counted as free capacity.
+    """A restarted process has nothing to decide in runs where a nomination and a bound unit counted
+    differently, or a nomination counted as free capacity.
     """
     nothing_left(seed, differing=True)
 

@@ -93,7 +93,7 @@ def test_the_fewest_of_each_kind_in_many_clusters(case):
 @settings(max_examples=10, deadline=None)
 @given(small_clusters())
 def test_offers_for_a_number_of_copies(case):
-    """The same for a shape, of which this many copies must fit."""
+    """The fewest nodes are offered for a pod shape with a number of copies that must fit."""
     free, number, size, kinds = case
     nodes = [node(f"n{at}", cpu=str(cores)) for at, cores in enumerate(free)]
     cluster = snapshot(*nodes, given=[pod("shape", requests={"cpu": str(size)})])

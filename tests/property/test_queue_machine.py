@@ -441,7 +441,7 @@ TestQueues.settings = settings(max_examples=40, stateful_step_count=80)
 
 @pytest.mark.long
 class TestQueuesLong(QueueMachine.TestCase):  # type: ignore[valid-type,misc]
-    """The same with a longer search and different examples each time."""
+    """The state machine with longer runs and other examples each time."""
 
     settings = settings(
         max_examples=2000, stateful_step_count=100, derandomize=False, deadline=None

@@ -37,7 +37,7 @@ class Workload(NodeLoss):
         return bool(heterogeneous.INVARIANTS[self.name](places(pods)))
 
     async def live(self) -> None:
-        """Begin without a member that is needed, become whole, lose a node."""
+        """Create the group without a needed member, add that member, and then delete a node."""
         self.source = Source(SOURCES[KIND].path, heterogeneous.group(self.name), {}, {})
         await self.furnish()
         await self.api.expect("POST", self.source.path, self.source.group)

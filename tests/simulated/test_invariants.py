@@ -198,8 +198,8 @@ async def test_a_request_sent_in_time_cannot_be_recalled():
 
 
 async def test_what_is_written_changes_something():
-    """Gangs whose members arrive one by one, some of which do not fit, in a cluster
-    without faults.
+    """In a cluster without faults, where gangs arrive member by member and some do not fit, no
+    write is needless.
     """
     cluster = SimulatedCluster(6)
     cluster.node("n", cpu="12")
@@ -234,10 +234,8 @@ async def test_no_pod_is_evicted_for_a_pod_that_may_not_evict():
 
 @pytest.mark.parametrize("taker", ["plain", "patient", "urgent", "foreign"])
 def test_a_group_is_excused_only_where_others_were_free_to_use_its_capacity(taker: str):
-    """One of three is bound; a more important pod or another scheduler uses the others' capacity.
-
-    It is no excuse any more when the capacity is free again, and a pod that cannot evict is never
-    one.
+    """One of three members is bound, and another pod uses the capacity of the others. That is
+    permitted if that pod can evict or is of another scheduler, and only while it uses the capacity.
     """
     cluster = SimulatedCluster(10)
     cluster.protect()

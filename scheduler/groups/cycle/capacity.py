@@ -15,7 +15,7 @@ UNLIMITED = np.iinfo(np.int64).max
 def slots(attempt: Attempt, nodes: Nodes) -> IntColumn:
     """Return how many pods of this request fit into the free amounts of each row.
 
-    That two of them cannot share a host port is a rule of the problem, so that a conflict names it.
+    Host ports are not counted: they are a rule of the problem, so that a conflict can name them.
     """
     requests = {**attempt.cycle.shape.requests, PODS: 1}
     found = np.full(nodes.size, UNLIMITED, dtype=np.int64)

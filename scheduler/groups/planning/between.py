@@ -25,8 +25,8 @@ Sets = tuple[tuple[int, ...], ...]
 
 
 class SpreadDomains(msgspec.Struct, frozen=True):
-    """The domains of a spread constraint: the leaves of each, and by uid of each placed pod that
-    counts the number of its domain.
+    """The domains of a spread constraint: `leaves` per domain, and in `counted` the number of the
+    domain of each placed pod that counts, by uid.
     """
 
     leaves: Sets

@@ -208,7 +208,7 @@ class FragmentationAware(Fixed):
 
 
 class LearnedFragmentationAware(FragmentationAware):
-    """The same without prior knowledge: the mix is that of the pods that have arrived."""
+    """FragmentationAware without prior knowledge: the mix is that of the pods that have arrived."""
 
     def __init__(self, nodes: Sequence[TraceNode], weights: Weights, max_drift: float) -> None:
         super().__init__(worth_of((), nodes), weights)

@@ -47,7 +47,7 @@ def test_it_counts_what_a_decoder_would_go_down(value: Any):
     ids=["lists", "unfinished", "objects", "hidden", "hidden behind a quote"],
 )
 def test_deep_ones_are_found(data: bytes):
-    """The same for a text whose closing brackets would hide them."""
+    """The depth is right for a text whose closing brackets would hide it."""
     assert is_too_deep(data)
 
 

@@ -155,7 +155,9 @@ async def test_a_kind_that_is_not_served_is_a_notice(capsys, tmp_path):
 
 
 async def test_a_kind_that_may_not_be_listed_is_a_notice(capsys, tmp_path):
-    """The same if groups are derived only in namespaces that request them."""
+    """A kind that may not be listed causes a notice, also if groups are derived only in namespaces
+    that request them.
+    """
     async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
         fill(sandbox, is_served=True)
         sandbox.store.create(kinds.CLUSTERROLES, READER)
@@ -210,7 +212,9 @@ SPELLINGS = [
 
 @pytest.mark.parametrize("size", [3, 2])
 async def test_every_verb_finds_a_derived_group_by_its_name(capsys, tmp_path, size):
-    """However it is spelled; `groups -o name` writes a name that the verbs take."""
+    """A verb finds a derived group in every spelling; `groups -o name` writes a name that the verbs
+    accept.
+    """
     config = configuration(tmp_path, "derive")
     async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:
         fill(sandbox, is_served=True, size=size)
@@ -240,7 +244,9 @@ async def test_every_verb_finds_a_derived_group_by_its_name(capsys, tmp_path, si
 
 
 def test_the_tree_of_topology_and_of_the_page_names_derived_groups(capsys, tmp_path):
-    """The same without a daemon, which would otherwise derive them."""
+    """`topology` and the page name derived groups without a daemon, which would otherwise derive
+    them.
+    """
     bound = pod("w-0", labels={LABEL: "w"}, node_name="n0", spec={"schedulerName": "trellis"})
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [node("n0"), bound]}))

@@ -32,7 +32,7 @@ WORKLOADS = {
 
 @pytest.mark.parametrize("target", WORKLOADS)
 async def test_a_workload_is_explained_from_a_snapshot(capsys, tmp_path, target):
-    """The same document, by the owners that the pods of the snapshot name."""
+    """A snapshot explains a workload as the live cluster does, by the owners that its pods name."""
     resource, spec = WORKLOADS[target]
     file = tmp_path / "cluster.json"
     async with Sandbox(SandboxOptions(shape=plain_shape(1))) as sandbox:

@@ -54,7 +54,7 @@ def test_a_file_without_leader_election_gets_no_notice_about_it():
 
 
 def test_names_that_are_written_out_are_kept():
-    """The same for the default scheduler's name, with a warning about its Lease."""
+    """The default scheduler's name is accepted, with a warning about its Lease."""
     text = f"""{HEAD}
 leaderElection: {{resourceName: kube-scheduler, resourceNamespace: kube-system}}
 profiles: [{{schedulerName: default-scheduler}}]

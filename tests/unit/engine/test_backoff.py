@@ -20,5 +20,5 @@ def test_the_end_is_cut_to_whole_seconds():
 
 
 def test_a_limit_below_the_start():
-    """The limit is used."""
+    """If the limit is below the initial back-off, the limit is used."""
     assert 3 == PodBackoff(5, 3).duration_s(1)

@@ -75,7 +75,7 @@ def at(record: Record, after_s: float) -> Record:
 
 
 async def test_an_event_has_the_fields_of_kube_schedulers():
-    """Name, times, reporter and regarded object: as users and tools expect them."""
+    """An event has name, times, reporter and regarded object as kube-scheduler's events do."""
     async with running() as run:
         await run.put(FAILED)
         (body,) = [seen.body for seen in run.api.seen]

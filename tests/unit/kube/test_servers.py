@@ -228,7 +228,7 @@ async def test_a_kind_is_picked_up_when_it_is_defined(cluster: SimulatedCluster)
 
 
 async def test_a_closed_client_leaves_no_socket(kubeconfig: Path):
-    """The same for an abandoned watch."""
+    """A closed client leaves no open socket, also after an abandoned watch."""
     client = await ApiClient.connect(str(kubeconfig), clock=RealClock(), meters=Meters())
     socket = None
     while socket is None:

@@ -130,7 +130,9 @@ def test_a_pod_that_an_executing_plan_moves_stays(phase, state, moves):
 @pytest.mark.parametrize("comes", [reserving, preempting])
 @pytest.mark.parametrize(("target", "freed"), [("n1", "n2"), ("n2", "n1")])
 def test_a_node_with_a_reservation_or_nomination_becomes_not_free(target, freed, comes):
-    """A pod is about to run there, so that the other node is the one that becomes free."""
+    """The plan frees the other node, because a reserved or nominated pod is about to run on this
+    one.
+    """
     nodes = [gpu_node("n1", gpus="8"), gpu_node("n2", gpus="8")]
     objects = [*nodes, owned("a", "n1"), owned("b", "n2"), comes(1, target)]
     report = find(objects, FreeGoal(1, "", ()))

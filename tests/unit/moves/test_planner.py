@@ -60,7 +60,7 @@ def compare(problem: Problem, answer: Answer) -> None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_small_clusters_equal_enumeration(part):
-    """Feasible exactly if enumeration finds a plan, and at the same cost."""
+    """The planner finds a plan exactly if enumeration does, at the same cost."""
     seen = {enumerate_and_compare(seed, 6) for seed in range(10 * part, 10 * part + 10)}
     assert len(seen) > 1
 
@@ -69,7 +69,9 @@ def test_small_clusters_equal_enumeration(part):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("part", range(10))
 def test_a_thousand_clusters_equal_enumeration(part):
-    """The same for 1,000 clusters of up to 14 pods; few are too large to enumerate."""
+    """The planner finds a plan exactly if enumeration does, at the same cost, in 1,000 clusters of
+    up to 14 pods; few are too large to enumerate.
+    """
     seen = [enumerate_and_compare(seed, 14) for seed in range(1000 + 100 * part, 1100 + 100 * part)]
     assert seen.count(None) <= 25
     assert Verdict.PLANNED in seen

@@ -103,7 +103,7 @@ def test_a_workload_may_depend_on_itself():
 
 
 def test_a_thousand_workloads_in_a_row_are_no_depth_too_deep():
-    """Neither recursion depth nor time is exceeded."""
+    """A chain of a thousand workloads exceeds neither the recursion limit nor the time."""
     chain = {f"w{n}": [f"w{n + 1}"] for n in range(5000)} | {"w5000": []}
 
     for algorithm in ("KahnSort", "TarjanSort"):
@@ -112,7 +112,7 @@ def test_a_thousand_workloads_in_a_row_are_no_depth_too_deep():
 
 
 def test_the_hash_seed_does_not_matter():
-    """The same order under another PYTHONHASHSEED."""
+    """The order is equal under another PYTHONHASHSEED."""
     code = (
         "from tests.unit.operators.test_appgroup_order import *;"
         "print([order_of(workloads({n: [] for n in NAMES} | {'w3': ['w1', 'w5']}), a).labels"

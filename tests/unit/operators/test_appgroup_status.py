@@ -115,7 +115,7 @@ def test_unknown_workloads_and_labels_are_named():
     ],
 )
 def test_bad_input_names_its_field(given_spec, field):
-    """The status is written all the same."""
+    """Invalid input is reported with its field, and the status is written nevertheless."""
     status = judged(given_spec)
 
     if field is not None:

@@ -58,7 +58,7 @@ def test_statistics_tell_least_mean_and_greatest():
 
 
 def test_a_group_without_pods_books_nothing():
-    """The same for a group without dependencies."""
+    """A group without pods or without dependencies allocates no bandwidth."""
     group = msgspec.convert(app_group({"a": {"b": (5, "1G")}, "b": {}}), AppGroup)
 
     assert {} == booked({("default", "app"): group.spec.members}, {})

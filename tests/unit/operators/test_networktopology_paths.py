@@ -89,7 +89,9 @@ def latencies(count: int) -> tuple[list[MeasuredNode], Reading]:
 
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_calculator_that_fails_costs_statistics_only(fails: bool):
-    """The costs between regions and zones are published all the same."""
+    """If a calculator fails, only statistics are missing; costs between regions and zones are
+    published.
+    """
     nodes, reading = latencies(MOST_HERE + 4)
     found = await calculated(await samples(nodes, reading, 0.0), Calculator(fails=fails))
     (regions, zones) = found.table.levels

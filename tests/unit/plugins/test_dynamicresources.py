@@ -93,7 +93,9 @@ def test_a_resource_behind_a_class_needs_devices_where_no_node_names_it():
 
 
 def test_a_resource_that_neither_node_nor_class_has_fits_nowhere():
-    """The same with the fit of the profile off or ignoring it; a node that names 0 of it passes."""
+    """The pod is rejected, also if NodeResourcesFit is off or ignores the resource. A node that
+    names 0 of it passes.
+    """
     other = "example.com/fpga"
     got = evaluate(
         DynamicResources,

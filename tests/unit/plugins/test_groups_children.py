@@ -99,9 +99,8 @@ def test_rules_for_nodes_beside_topology_keys_of_others():
 
 
 def test_what_a_child_wishes_for_counts_where_all_pods_are_as_well_placed():
-    """All of them are in two racks anyhow.
-
-    The child with the preference is in one rack, the other is split.
+    """All pods are in two racks in any case: the child with the preference is in one rack, the
+    other child is split.
     """
     done = place(
         *rack("a", [3, 3]),

@@ -187,7 +187,9 @@ def test_a_volume_that_changed_meanwhile_is_a_conflict():
 
 
 def test_a_claim_that_changed_meanwhile_is_a_conflict():
-    """The same for a claim that is to be sent to a node."""
+    """The API server rejects the write of a claim that is to be sent to a node; no assumption
+    stays, and the next attempt succeeds.
+    """
     api = made_api()
     api.before_put = lambda: api.put(api.get("PersistentVolumeClaim", "default/c"), tell=False)
     api.run()

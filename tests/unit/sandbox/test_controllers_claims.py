@@ -218,7 +218,9 @@ spec:
 
 class TestGroups:
     def test_a_group_gets_one_claim_for_all_of_its_pods(self):
-        """The same with a late template; a pod with another claim name has its own."""
+        """One claim is created for all pods of a group, also if the template comes later. A pod
+        with another claim name has its own.
+        """
         here = cluster()
         here.apply(PODGROUPS, GROUP)
         for name, entry in (("one", "gpu"), ("two", "gpu"), ("other", "own")):

@@ -225,8 +225,8 @@ def test_the_bandwidth_patch_and_its_pod(store: ObjectStore):
 
 
 def test_the_groups_configuration_places_the_groups_job():
-    """The file in the ConfigMap, the tree, the group and eight pods of the job, packed on few
-    racks.
+    """With the configuration in the ConfigMap and the tree, the eight pods of the group's job are
+    packed on few racks.
     """
     tree, group, job, *_, config, _ = documents("groups.yaml")
     template = job["spec"]["template"]

@@ -178,7 +178,7 @@ def test_device_claims_have_the_defaults_of_the_api_server():
 
 
 def test_a_quota_that_pods_would_exceed_is_noticed():
-    """The API server would refuse them; the simulation places them all the same."""
+    """A notice states that the API server would reject the pods; the simulation places them."""
     quota = manifest_of(
         "ResourceQuota", "v1", "q", spec={"hard": {"requests.cpu": "2", "pods": "9"}}
     )
@@ -294,7 +294,7 @@ def test_default_tolerations_admit_new_pods_to_nodes_that_are_not_ready():
 
 @pytest.mark.parametrize(("allowed", "blocked"), [(0, True), (1, True), (2, False)])
 def test_a_drain_that_a_budget_blocks_is_noticed(allowed, blocked):
-    """The simulation moves the pods all the same."""
+    """A notice states that a budget blocks the drain; the simulation still moves the pods."""
     budget = manifest_of(
         "PodDisruptionBudget",
         "policy/v1",

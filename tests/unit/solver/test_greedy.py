@@ -133,7 +133,7 @@ def test_the_greedy_descent_takes_what_chic_sched_takes(name):
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_best_is_found_where_it_exists(name):
-    """The solver places every feasible case, at least as well."""
+    """The solver finds the best placement of each case, and proves infeasible cases."""
     tree, size, rules, _, best = EXAMPLES[name]
     instance = group(tree, size, **rules)
     answer = solve(instance)

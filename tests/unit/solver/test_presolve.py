@@ -1,6 +1,4 @@
-"""A group over which OR-Tools 9.15 ended the process, with its presolve's substitutions: it is
-decided.
-"""
+"""A group for which the presolve of OR-Tools 9.15 ended the process: the solver now decides it."""
 
 import subprocess
 import sys

@@ -136,7 +136,9 @@ class TestStatus:
         assert {"cpu": 100} == self.requests({"cpu": "100m"}, None, {"cpu": "300m"})
 
     def test_an_infeasible_resize_drops_the_spec(self):
-        """The same for resources that only the spec names."""
+        """An infeasible resize makes the spec's requests ignored, also of resources that only the
+        spec names.
+        """
         spec = {"cpu": 9, "gpu": 1}
 
         found = self.requests(spec, {"cpu": 1}, {"cpu": 2}, infeasible=True)

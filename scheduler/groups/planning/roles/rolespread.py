@@ -19,7 +19,7 @@ from scheduler.state.podindex import Placed
 
 
 class SpreadRule(msgspec.Struct, frozen=True):
-    """A rule, and by uid of each placed pod that it counts the number of the pod's set."""
+    """A rule, and its domain's number for each placed pod that it counts, by the pod's uid."""
 
     rule: DomainRule
     counted: dict[str, int]

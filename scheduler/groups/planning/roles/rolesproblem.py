@@ -37,7 +37,8 @@ class RoleConflict(msgspec.Struct, frozen=True):
 class RolesProblem(msgspec.Struct, frozen=True):
     """A problem for the solver, and the row and name of the node behind each of its leaves.
 
-    `counted` has by uid of placed pods, and by rule of topology spread, the number of their set.
+    `counted` has, by uid and by rule of topology spread, the number of the domain of each placed
+    pod.
     """
 
     group: GroupProblem

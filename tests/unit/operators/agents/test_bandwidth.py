@@ -113,7 +113,7 @@ def route_v6(
     ],
 )
 def test_the_default_route_leads_out(tmp_path, v4, v6, expected):
-    """The lowest metric of those that are up; IPv6 if there is no other."""
+    """The interface with the default route of the lowest metric is used; IPv4 routes come first."""
     routes(tmp_path, v4, v6)
 
     assert default_link(tmp_path) == expected
@@ -126,7 +126,9 @@ def routes(proc: Path, v4: str, v6: str) -> None:
 
 
 def test_without_a_default_route_an_interface_must_be_named(tmp_path):
-    """The same if the files are missing or invalid."""
+    """Without a default route, or if the files are missing or invalid, the error asks for the name
+    of an interface.
+    """
     with pytest.raises(LinkError, match="name an interface"):
         default_link(tmp_path)
     routes(tmp_path, route("eth0", flags="what"), "")
