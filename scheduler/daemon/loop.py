@@ -38,7 +38,7 @@ class TurnRecord(Protocol):
 
 
 class Outside(Protocol):
-    """Where effects go (`kube.effects.Executor`)."""
+    """The receiver of effects (`kube.effects.Executor`)."""
 
     def submit(self, effects: tuple[Effects, ...], /) -> None:
         """Take effects in the engine's order; returns at once."""

@@ -131,7 +131,7 @@ async def _expect(wanted: Expectation, stage: ScenarioStage, show: Show) -> str:
 
 
 async def _missing_event(wanted: Expectation, pods: Sequence[Pod], stage: ScenarioStage) -> str:
-    """Return that no event has the expected text, or ''."""
+    """Return the fault that no event has the expected text, or ''."""
     if not wanted.event:
         return ""
     notes = await stage.notes({pod.metadata.uid for pod in pods})

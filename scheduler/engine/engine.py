@@ -75,7 +75,7 @@ IN_PASSING = 8
 
 
 class Engine:
-    """The scheduler without its surroundings."""
+    """The scheduler without I/O: events in, effects out."""
 
     def __init__(
         self,

@@ -176,7 +176,9 @@ def _served(pod: Pod, engine: Engine, *, is_given: bool) -> tuple[Pod, tuple[str
 
 
 def _misspelt(would: Explanation, pod: Pod, meant: str) -> Explanation:
-    """Return that no profile schedules a pod; `would` is the result of the profile `meant`."""
+    """Return the explanation that no profile schedules a pod, from `would`, the explanation under
+    the profile `meant`.
+    """
     name = pod.spec.scheduler_name
     text = f"no profile is called {name}; did you mean {meant}?"
     suggestions: tuple[Suggestion, ...] = ()

@@ -199,7 +199,9 @@ def _checked(
 def _settled(
     evaluator: PlanEvaluator, goal: FitGoal, waiting: Sequence[Pod], steps: list[Step]
 ) -> MoveCheck | None:
-    """Return that the goal is reached or out of reach; None if the remaining moves reach it."""
+    """Return a check result if the goal is reached or cannot be reached, None if the remaining
+    moves reach it.
+    """
     if evaluator.outcome(goal, waiting, ()).is_reached:
         return MoveCheck(over=f"{words(goal)} without further moves")
     after = evaluator.outcome(goal, waiting, steps)

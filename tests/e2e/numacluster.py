@@ -161,7 +161,7 @@ class NumaCluster:
     # What became of it.
 
     def reasons(self) -> Counter[str]:
-        """Count the pods by why they failed, or their phase; bound ones by that as well."""
+        """Count the pods by the reason in their status, else by phase."""
         found: Counter[str] = Counter()
         for stored in self.store.list(PODS):
             status = stored.obj.get("status") or {}

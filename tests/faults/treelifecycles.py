@@ -95,10 +95,7 @@ def _spec(rig: TreeLifecycles, name: str, least: int, workload: str, *, is_basic
 
 
 def write(rig: TreeLifecycles, pick: Pick) -> None:
-    """Write, edit or delete an object of the tree.
-
-    The groups beside it as well.
-    """
+    """Write, edit or delete an object of the tree, or of a group beside it."""
     name = (*TREE, "gb", "ge")[pick(len(TREE) + 2)]
     if pick(8) == 0:
         rig.api.remove(rig.kind_of[name], f"default/{name}")

@@ -178,7 +178,9 @@ async def test_a_leader_that_cannot_renew_writes_nothing_once_another_leads():
 
 
 async def test_a_request_sent_in_time_cannot_be_recalled():
-    """A leader's last bind is in flight until another leads: the expired lease does not wait."""
+    """A bind that the leader sent before its lease expired may arrive after the standby leads; that
+    violates no invariant.
+    """
     cluster = SimulatedCluster(8)
     cluster.node("n", cpu="64")
     down = Accident(Response(500, reason="InternalError", message="no quorum"))

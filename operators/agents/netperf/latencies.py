@@ -72,7 +72,7 @@ class Latency(NamedTuple):
 
 
 class Latencies:
-    """The pairs of one agent."""
+    """The measured latencies of one agent to its peers, and its failed probes."""
 
     def __init__(self, own: str) -> None:
         self._own = own

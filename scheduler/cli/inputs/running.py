@@ -63,7 +63,7 @@ def running_setup(access: ClusterOptions, known: Registry | None = None) -> tupl
 
 
 def denied_text(found: Leader) -> str:
-    """Return that the leader may not list objects that describe groups; empty where it may."""
+    """Return the notice that the leader may not list objects that describe groups; '' if it may."""
     kinds = {BY_KIND[kind].resource for kind in GROUP_KINDS if kind in BY_KIND}
     denied = [name for name in found.denied if name in kinds]
     if not denied:

@@ -152,7 +152,7 @@ class HomogeneousPlacement:
 
 
 class HomogeneousEviction:
-    """An `Eviction`."""
+    """The search for victims of a group whose members are identical; implements `Eviction`."""
 
     def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
         self._task = task

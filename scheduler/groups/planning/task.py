@@ -237,9 +237,10 @@ def beside(
 
 
 def incomplete(spec: GroupSpec, present: Sequence[Pod] = ()) -> str:
-    """Return that a group lacks members, and why some are never created.
+    """Return the message that a group lacks members, and why some are never created.
 
-    Without their number: each arrival would change the condition of all members that wait.
+    The message has no number of members, because each arrival would change the condition of all
+    members that wait.
     """
     text = f"the group {spec.key} is not complete: it needs {spec.size} members"
     for pod in present[:1]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Verdict(StrEnum):
-    """How a search ended."""
+    """The outcome of a search."""
 
     REACHED = "reached"  # the goal holds without a move
     PLANNED = "planned"

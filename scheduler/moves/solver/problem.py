@@ -113,7 +113,7 @@ class Claim(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """All claims fit."""
+    """The goal that all `claims` fit."""
 
     claims: tuple[Claim, ...]
 

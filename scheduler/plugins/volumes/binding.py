@@ -85,7 +85,9 @@ class VolumeBindingArgs(Args):
             yield f"shape{inner}", text
 
     def gated(self) -> Mapping[str, str]:
-        """Return that a shape needs StorageCapacityScoring."""
+        """Return the feature gate of each field that needs one: a shape needs
+        StorageCapacityScoring.
+        """
         return {} if self.shape is None else {"shape": CAPACITY_SCORING}
 
 

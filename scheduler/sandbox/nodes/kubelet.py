@@ -40,7 +40,7 @@ class _Run(msgspec.Struct, eq=False):
 
 
 class Kubelets:
-    """The controller of pods."""
+    """The controller that simulates the kubelets of all nodes."""
 
     def __init__(
         self,

@@ -164,7 +164,7 @@ def configured(tmp_path, args, name="trellis"):
 
 
 def test_the_tree_is_the_configuration_s(cluster, tmp_path, capsys):
-    """Labels and a tree's name of the profile count unless flags name others."""
+    """The topology labels or the tree that the profile names are used, unless flags name others."""
     config = configured(tmp_path, {"topologyLabels": [RACK]})
     assert 0 == run(["topology", "--snapshot", cluster, "--config", config])
     assert ["cluster", "r1", "r2", "r3", "(without"] == [

@@ -176,7 +176,7 @@ class TestDecide:
         assert ("B",) == decision.rejected_by
 
     def test_one_feasible_node_is_taken_unscored(self):
-        """No pre-score and no score run, so they cannot fail either."""
+        """Pre-score and score are not called, so that a plugin that fails there has no effect."""
         cls = made(
             "A",
             filter=lambda _s, _c, n: reject(~n.rows_named(["n1"]), "x"),

@@ -165,8 +165,8 @@ def test_victims_that_leave_already_are_not_evicted_again():
 
 
 def test_a_victim_that_is_leaving_is_seen_to_leave_while_its_bind_is_in_doubt():
-    """The outcome of the victim's bind is unknown; the victim is known to be terminating, which is
-    enough.
+    """A victim that is known to be terminating is not evicted again, although the outcome of its
+    bind is unknown.
     """
     rig = rig_with(make_pod("low", cpu=2), boss())
     bind = rig.wire.index(effects(rig, Bind)[0])

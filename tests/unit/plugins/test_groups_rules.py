@@ -130,7 +130,9 @@ def test_only_the_pod_with_the_port_is_evicted():
 
 
 def test_a_larger_size_that_would_fit_is_named():
-    """Three pods by fours: sizes above the group's own are searched as well."""
+    """A group of three does not fit a rule of four pods per node. Sizes above the group's own are
+    searched as well.
+    """
     done = place(
         *tree({"r0": {"n0": 4}, "r1": {"n1": 8}}),
         group("g", 3, {"node": {"factor": 4}}),

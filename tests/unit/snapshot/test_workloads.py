@@ -132,7 +132,7 @@ def test_a_changed_template_takes_the_first_step_of_its_update(strategy, new, ol
 
 
 def test_an_unchanged_template_makes_nothing():
-    """A cluster at rest starts no update either."""
+    """A given workload with an unchanged template starts no update."""
     for with_set in (True, False):
         assert (0, 4, ()) == rollout({}, with_set=with_set, image="x:1")
 
@@ -410,7 +410,7 @@ def test_a_group_has_the_priority_of_its_class():
 
 
 def test_a_group_whose_class_is_not_there_is_named():
-    """The API server would refuse it as well."""
+    """A group with an unknown priority class is rejected with its name, as by the API server."""
     with pytest.raises(ObjectError, match='no PriorityClass "urgnt" is given'):
         snapshot(pod_group("v1beta1", priorityClassName="urgnt"), priority_class("urgent", 50))
 

@@ -23,8 +23,8 @@ def cost(group, counts):
 
 
 def test_what_one_pod_more_costs_is_the_difference():
-    """On every leaf, with costs by level and between areas, for classes with own traffic as
-    well.
+    """On every leaf, the cost of one more pod is the difference of the costs of both placements,
+    with costs by level and between areas, and with traffic within a class.
     """
     looked_at = 0
     for number in range(CASES):

@@ -122,7 +122,7 @@ class HeterogeneousPlacement:
 
 
 class HeterogeneousEviction:
-    """An `Eviction`."""
+    """The search for victims of a group with several roles; implements `Eviction`."""
 
     def __init__(self, task: GroupTask, tools: PlanningTools) -> None:
         self._tools = tools

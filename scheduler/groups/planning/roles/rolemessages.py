@@ -46,7 +46,7 @@ def refusal(task: GroupTask, advice: Advice | None) -> GroupRefusal:
 
 
 def _in_one(task: GroupTask, subject: str, rule: Conflict, why: str) -> tuple[str, str]:
-    """Return that roles do not fit one unit of a level, and what the best unit lacks."""
+    """Return a message: roles do not fit one unit of a level, and what the best unit lacks."""
     if rule.level not in task.tree.levels:
         return subject, why
     depth = task.tree.levels.index(rule.level) + 1

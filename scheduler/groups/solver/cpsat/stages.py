@@ -82,7 +82,7 @@ def _of_classes(group: GroupProblem, level: int) -> list[Stage]:
 
 
 def bound(tree: Tree, stage: Stage) -> int:
-    """Return a lower bound of a stage of all pods, from the capacities alone."""
+    """Return a lower bound on the value of a stage that counts all pods, from capacities alone."""
     level = stage.level
     if stage.measure == "leftOut":
         return 0
