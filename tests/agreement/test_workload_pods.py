@@ -98,7 +98,7 @@ def sandboxed(case: Case) -> Found:
 
 @pytest.mark.parametrize("seed", range(SAMPLE))
 def test_sandbox_and_simulate_make_the_same_pods(seed: int):
-    """Field by field as far as scheduling reads them."""
+    """The pods of the sandbox and of `simulate` are equal in every field that scheduling reads."""
     case = Case(seed)
     check(case, simulated(case)[1], sandboxed(case))
 

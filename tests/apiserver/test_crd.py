@@ -122,7 +122,7 @@ async def test_lenient_values(api: Api, w: Widgets, spec: dict[str, Any]):
 
 
 async def test_status_is_a_subresource(api: Api, w: Widgets):
-    """Each write keeps the other's part."""
+    """A write of the status keeps the spec; a write of the object keeps the status."""
     made = await api.post(w.path, w.body(status={"ready": 9}))
     spec = await api.patch(f"{w.path}/w", {"status": {"ready": 1}, "spec": {"size": 4}})
     status = await api.patch(f"{w.path}/w/status", {"status": {"ready": 2}, "spec": {"size": 5}})

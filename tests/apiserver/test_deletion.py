@@ -250,7 +250,7 @@ async def test_deployments_are_deleted_with_options(api: Api):
 
 
 async def test_the_default_of_a_merge_patch_keeps_finalizers(api: Api):
-    """An unrelated patch does not touch them."""
+    """An unrelated patch does not change the finalizers."""
     body = config(a="1")
     body["metadata"]["finalizers"] = ["example.com/hold"]
     await api.post("configmaps", body)

@@ -27,7 +27,7 @@ def placed(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["job", "hypernodes"])
 def test_an_example_is_placed_whole(name: str):
-    """Four pods are placed; those of the second one below one leaf switch."""
+    """Four pods are placed; in the second example they are below one leaf switch."""
     found = placed(name)
 
     assert 4 == len(found)

@@ -202,6 +202,6 @@ def test_plugin_and_reference_agree(part):
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("part", range(20))
 def test_plugin_and_reference_agree_at_length(part):
-    """Both agree on 20,000 clusters."""
+    """The plugin and the reference agree on 20,000 clusters."""
     for seed in range(1000 + part * 1000, 2000 + part * 1000):
         check(seed)

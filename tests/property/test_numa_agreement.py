@@ -188,7 +188,7 @@ def test_a_pod_that_goes_gives_all_back(scope):
 @pytest.mark.parametrize("scope", ["pod", "container"])
 @pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
 def test_the_filter_says_what_the_kubelet_would(policy, scope):
-    """Both agree, except for fractions of CPUs."""
+    """The filter and the topology manager agree, except for fractions of CPUs."""
     done, admitted, _ = compare(policy, scope, 1000, seed=7)
 
     assert 0.1 < admitted / done < 0.9
@@ -199,7 +199,7 @@ def test_the_filter_says_what_the_kubelet_would(policy, scope):
 @pytest.mark.parametrize("scope", ["pod", "container"])
 @pytest.mark.parametrize("policy", ["single-numa-node", "restricted"])
 def test_the_filter_says_what_the_kubelet_would_at_length(policy, scope):
-    """Both agree on 20,000 pairs, except for fractions of CPUs."""
+    """The filter and the topology manager agree on 20,000 pairs, except for fractions of CPUs."""
     done, admitted, explained = compare(policy, scope, 20_000, seed=11)
     print(f"{policy} {scope}: {done} pairs, {admitted} admitted, {explained} fractions")
 

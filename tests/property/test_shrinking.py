@@ -162,5 +162,5 @@ def test_a_group_gives_up_what_it_can_spare_before_it_is_ended(batch):
 
 
 def test_groups_do_shrink_in_these_cases():
-    """Otherwise the invariant above would be vacuous."""
+    """Groups shrink in these cases; otherwise the invariant above would be vacuous."""
     assert any(check(seed) for seed in range(40))

@@ -24,7 +24,7 @@ profiles:
 
 
 def test_a_token_in_a_configuration_is_refused():
-    """The message does not repeat it; the file's name is shown."""
+    """The error does not repeat the token; the path of a token file is shown."""
     with pytest.raises(ConfigError, match="tokenFile") as refused:
         load(CONFIG % "token: hunter2", file="f.yaml", registry=registry())
 

@@ -21,5 +21,5 @@ def test_a_bug_can_be_made(bug: Bug):
 
 
 def test_there_are_fifty():
-    """Each with a name of its own."""
+    """There are at least fifty injected bugs with different names."""
     assert 50 <= len({bug.name for bug in BUGS})

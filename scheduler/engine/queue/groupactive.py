@@ -95,7 +95,7 @@ class _Line:
         self._inside: dict[str, list[tuple[Key, int, QueuedPod]]] = {}
 
     def pods(self) -> Iterator[QueuedPod]:
-        """Yield all whose entry holds."""
+        """Yield the pods whose entry is current: it has the pod's latest ticket."""
         for _, ticket, _, alone in self._entities:
             if alone is not None and alone.ticket == ticket:
                 yield alone

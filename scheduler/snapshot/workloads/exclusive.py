@@ -22,7 +22,7 @@ _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 def key_of(*names: str) -> str:
-    """Return the value of a label for these names."""
+    """Return the label value for these names: the hexadecimal SHA-1 of their path."""
     return hashlib.sha1("/".join(names).encode(), usedforsecurity=False).hexdigest()
 
 

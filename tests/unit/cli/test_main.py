@@ -83,7 +83,7 @@ def test_wrong_usage_is_one_line_and_code_2(argv, error, capsys):
 
 
 def test_a_bug_is_one_line_and_a_traceback_only_with_v(monkeypatch, capsys):
-    """An unexpected exception is reported as one."""
+    """An unexpected exception is reported as a bug in one line; `-v` adds the traceback."""
 
     def broken(*_):
         raise RuntimeError("gone wrong")

@@ -197,7 +197,9 @@ def test_capacity_that_suffices_or_that_moves_cannot_add_names_none(capsys):
 
 
 def test_simulate_names_the_moves_after_which_the_first_pod_fits(capsys, gang):
-    """One line below the summary names them, also for a group."""
+    """`simulate` prints one line with the number of moves after which the first pod, or its group,
+    fits.
+    """
     assert run(["simulate", "--snapshot", CLUSTER, "-f", TRAIN]) == 3
     assert (
         "default/train fits after 3 moves; no plan with fewer moves exists. "

@@ -30,7 +30,7 @@ operators: {appGroup: {weightsName: Mine}}
 
 @pytest.mark.parametrize(("text", "weights"), [(PROFILE, "NetperfCosts"), (PROFILE + OURS, "Mine")])
 def test_costs_of_applications_go_by_the_plugins_table(text: str, weights: str):
-    """Unless the file names another one."""
+    """Costs of applications are read from the plugin's table, unless the file names another one."""
     found = operators_settings(load(text, file="f", registry=registry())).app_group
 
     assert ("platform", "default") == found.namespaces

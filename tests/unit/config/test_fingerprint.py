@@ -25,7 +25,7 @@ def of(strategy: str, more: str = "", known: Registry | None = None) -> str:
 
 
 def test_what_decides_is_in_it_and_what_does_not_is_not():
-    """Another score changes it; leader election and the client's pace do not."""
+    """Another score changes the fingerprint; leader election and the client's pace do not."""
     same = "leaderElection: {leaderElect: false}\nclientConnection: {qps: 7}"
 
     assert of("MostAllocated") == of("MostAllocated", same)

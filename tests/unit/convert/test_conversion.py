@@ -124,7 +124,9 @@ def test_what_ran_under_every_policy_still_does():
 
 
 def test_a_policy_goes_by_the_topology_beside_it():
-    """Otherwise the notice states what to create."""
+    """A policy is converted by the topology beside it; without one, the notice states what to
+    create.
+    """
     policy = json.loads((OLDER / "policy.json").read_text())
     _, network = documents("early.yaml")
     network["metadata"]["namespace"] = "test-namespace"
@@ -144,7 +146,7 @@ def test_a_policy_goes_by_the_topology_beside_it():
 
 
 def test_a_token_becomes_a_reference_to_a_secret():
-    """The definition has no field for one; the text states what to create, without the token."""
+    """The definition has no field for a token; the text without it states what to create."""
     _, network = documents("early.yaml")
     network["metadata"]["namespace"] = "test-namespace"
     network["spec"]["metricProvider"] = [{**network["spec"]["metricProvider"], "token": "hush"}]

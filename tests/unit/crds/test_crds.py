@@ -168,7 +168,7 @@ def test_every_kind_has_status_and_columns(kind: str):
 
 @pytest.mark.parametrize("kind", IN_USE)
 def test_documents_in_use_stay_as_they_are(kind: str):
-    """None of their fields is rejected, dropped or filled in."""
+    """No field of a document in use is rejected, dropped or filled in."""
     schema = Schema(schema_of(DEFINITIONS[kind]))
     document = json.loads(json.dumps(IN_USE[kind]))
     schema.fill(document)

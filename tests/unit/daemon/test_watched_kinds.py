@@ -31,12 +31,12 @@ def watched(text: str) -> set[str]:
 
 @pytest.mark.parametrize(("args", "is_watched"), [("history: pods", True), ("", False)])
 def test_a_history_of_pods_is_watched_where_a_profile_names_one(args, is_watched):
-    """A daemon without one needs no right to list them."""
+    """A daemon whose profiles name no history needs no right to list PodMixHistories."""
     assert (POD_MIX_HISTORY.kind in watched(PROFILE % args)) is is_watched
 
 
 def test_by_default_neither_histories_nor_plans_are_watched():
-    """All other kinds are, for their definitions may come later."""
+    """All other kinds are watched, because their definitions may be created later."""
     kinds = watched_kinds(default_config(REGISTRY))
     assert set(kinds) == set(WATCHED) - {POD_MIX_HISTORY}
     assert MOVE_PLAN.kind in watched(PROFILE % "" + MOVES)

@@ -183,7 +183,7 @@ def test_waiting_members_are_scheduled_alone_when_the_application_is_no_gang_any
 
 
 def test_pods_that_stand_count_when_their_application_becomes_a_gang():
-    """Two were placed one by one; the other two complete it."""
+    """Two pods were placed one by one; the other two complete the gang."""
     rig = floor("a", "a")
     describe(rig, gang=False)
     add(rig, "web-0", "db-0")

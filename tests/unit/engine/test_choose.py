@@ -86,7 +86,7 @@ class TestSample:
         assert 198 == start
 
     def test_too_few_feasible_nodes(self):
-        """All of them are kept, and the start stays."""
+        """All feasible nodes are kept, and the start of the search does not move."""
         feasible = np.zeros(400, dtype=np.bool_)
         feasible[:50] = True
 

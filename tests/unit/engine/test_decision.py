@@ -238,9 +238,8 @@ class TestDecide:
         assert not decision.message.endswith("no use")
 
     def test_texts_of_post_filters_are_joined(self):
-        """All are kept in order if none found a candidate.
-
-        The last one that sets the nomination counts.
+        """If no post-filter plugin found a candidate, the texts are joined in order. The last one
+        that sets the nomination counts.
         """
         answers = [
             PostFiltered(unschedulable(), text="a", nominated_node=""),

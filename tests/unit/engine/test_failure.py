@@ -39,7 +39,7 @@ class TestCondition:
     """PodScheduled=False with reason, message, generation and time."""
 
     def test_the_first_verdict(self):
-        """All fields are set; the nomination is unchanged."""
+        """The first patch has all fields of the condition; the nomination is unchanged."""
         patch = failure.status_patch(queued_with(), "Unschedulable", "m", None, NOW)
 
         assert patch is not None

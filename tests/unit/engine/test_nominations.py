@@ -269,7 +269,9 @@ def test_the_nominations_that_an_attempt_respects_are_those_of_the_rules(seed: i
 
 
 def test_a_change_of_its_node_wakes_a_nominated_pod_and_no_other():
-    """Its nomination may be stale, whatever the hints of the plugins that rejected it."""
+    """The nomination may be stale after a change of its node, whatever the hints of the plugins
+    that rejected the pod.
+    """
     rig = rig_with(make_pod("p", nominated="n0", cpu=9), make_pod("q", cpu=9), cpu=1, nodes=2)
     rig.run()
     assert [Where.UNSCHEDULABLE] * 2 == [rig.where("p"), rig.where("q")]

@@ -54,7 +54,9 @@ def test_no_pod_is_popped_early_while_a_blocked_one_is_active():
 
 @pytest.mark.parametrize("blocked", [(), ("trellis",), ("other",), ("trellis", "other")])
 def test_a_blocked_profile_is_not_taken_from_the_back_off(blocked: tuple[str, ...]):
-    """Its pod keeps its turn there too; `has_next` is true exactly when `pop` returns a pod."""
+    """A pod of a blocked profile keeps its turn in back-off too; `has_next` is true exactly when
+    `pop` returns a pod.
+    """
     rig = two_profiles()
     rig.run()
     rig.api.put("Node", make_node("n0"))
@@ -71,7 +73,7 @@ def test_a_blocked_profile_is_not_taken_from_the_back_off(blocked: tuple[str, ..
 @pytest.mark.parametrize("fault", [False, True])
 @pytest.mark.parametrize("helps", [False, True])
 def test_a_hint_is_measured_and_named_by_its_result(fault: bool, helps: bool):
-    """Its duration is that of the hint alone; a hint that raises wakes the pod."""
+    """The measured duration is that of the hint alone; a hint that raises wakes the pod."""
     measured: list[tuple[str, str, float, str]] = []
     faults: list[str] = []
     times = iter((100.0, 100.5))
@@ -97,7 +99,9 @@ def test_a_hint_is_measured_and_named_by_its_result(fault: bool, helps: bool):
 
 
 def test_an_event_during_an_attempt_skips_one_back_off_and_not_the_next():
-    """Otherwise a group that fails at once, with events during each attempt, is tried in a loop."""
+    """If every event skipped the back-off, a group that fails at once, with events during each
+    attempt, would be tried in a loop.
+    """
     rig = two_profiles()
     queues = rig.engine.queues
     queued = queues.get("uid-mine")

@@ -72,7 +72,7 @@ def test_a_cycle_without_a_question_ends_at_once():
 
 
 def test_calls_become_effects_and_answers_come_back_in_their_order():
-    """Both are sent at the same time; the cycle continues after the last answer."""
+    """Both calls are sent at the same time; the cycle continues after the last answer."""
     cycles = RecordedCycles()
     cycles.begin(asks((ask_extender(), SolverCall({"x": 1}, 7.0))))
     first, second = cycles.asked()

@@ -48,7 +48,7 @@ def test_what_is_no_question_is_refused(lines):
 
 @pytest.mark.parametrize("what", ["plan", "explain", "change"])
 def test_the_process_answers_as_one_would_here(what):
-    """Both processes return the same bytes."""
+    """The helper process returns the same bytes as this process."""
     there = snapshot()
     registry = Registry(IN_TREE)
     here = QuestionResponder(Setups(registry, Setup(default_config(registry), registry)))

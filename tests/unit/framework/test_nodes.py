@@ -167,7 +167,7 @@ def test_columns_of_a_view_of_some_nodes_with_other_pods_are_those_of_the_nodes(
 
 
 def test_a_mask_that_is_kept_cannot_be_changed():
-    """All selectors with the same expression share it."""
+    """The mask is read-only, because all selectors with the same expression share it."""
     rig = RunnerRig()
     mask = rig.cluster.table.labels.mask(NodeSelectorRequirement("number", "In", ("1",)))
     with pytest.raises(ValueError, match="read-only"):

@@ -184,7 +184,9 @@ class TestHandle:
     """The data for plugins beyond nodes and pod."""
 
     def test_a_tracker_is_made_once_and_starts_from_what_is_there(self):
-        """All plugins that request the class share it."""
+        """All plugins that request the class share one tracker, which starts from the existing
+        objects.
+        """
         cluster = Cluster()
         cluster.put_node(make_node("n"))
         handle = EngineHandle(cluster, {"Gate": True})

@@ -185,7 +185,7 @@ class Slow:
 
 @pytest.mark.parametrize("is_forced_first", [False, True])
 async def test_a_refused_token_waits_for_a_load_in_progress(is_forced_first: bool):
-    """Its result is newer than the refused token: the source is not read a second time for it."""
+    """The load's result is newer than the refused token, so the source is not read again for it."""
     source = Slow()
     found = Credentials(source, ManualClock(100.0), Access("http://h", authorization="Bearer 0"))
     first = asyncio.create_task(found.refresh(force=is_forced_first))

@@ -55,7 +55,9 @@ def test_each_oddity_names_its_field(path, stated):
 
 
 def test_different_costs_of_the_two_directions_are_reported():
-    """Both are used, each for its own direction; that is seldom intended."""
+    """Each direction uses its own cost; different costs are reported because they are seldom
+    intended.
+    """
     paths = spec(("east", "west", {"networkCost": 20}), ("west", "east", {"networkCost": 30}))
 
     (reported,) = doubts(paths, VALUES)

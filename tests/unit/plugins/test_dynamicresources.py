@@ -46,7 +46,7 @@ def test_it_keeps_the_invariants():
 
 
 def test_pods_without_claims_pass_through():
-    """No node is filtered or scored for them."""
+    """No node is filtered or scored for pods without claims."""
     got = evaluate(DynamicResources, nodes=NODES, pod=pod())
     assert (SKIP, {0}) == (got.pre_filter, set(got.normalized.values()))
 

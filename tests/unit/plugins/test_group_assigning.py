@@ -39,7 +39,7 @@ def two_racks(least: tuple[int, ...] = ()) -> NodeProblem:
 
 
 def test_a_member_whose_slice_is_in_a_unit_is_assigned_there():
-    """All others take what is left, in order."""
+    """All other members are assigned to the remaining places in order."""
     homes = {"u0": ("r1",), "u2": ("r0",)}
 
     found = repairs.assign(two_racks(), (2, 1), members(3), homes)
@@ -94,7 +94,7 @@ def test_the_cost_of_a_path_is_that_of_nodes_plus_that_of_areas(depth):
     [((1, 4), (2, 4), [1, 2, 4]), (None, (2,), None), ((1,), None, None), (None, None, None)],
 )
 def test_rows_that_changed_are_computed_again(amounts, facts, rows):
-    """All rows, if either log does not reach back far enough."""
+    """Changed rows are computed again, or all rows if a log does not reach back far enough."""
     slots = FreeSlots()
     slots._table = cast(
         Any,

@@ -150,7 +150,7 @@ def test_an_invalid_name_is_reported_in_short_form():
 
 
 def test_groups_of_equal_names_from_two_sources_are_separate():
-    """Each has its own members."""
+    """Groups of equal names from two sources have their own members."""
     labelled = member("own-0", "g")
     labelled["metadata"] |= {"annotations": {}, "labels": {"sakkara.group.name": "g"}}
     done = place(*tree(ONE_RACK), pod_group("g", 3), group("g", 1), *members("g", 3), labelled)

@@ -116,7 +116,7 @@ class TestTemplates:
         assert 1 == len(claims(here))
 
     def test_a_claim_that_was_deleted_comes_again(self):
-        """The pod's status names the new one."""
+        """The pod's status names the new claim."""
         here = cluster()
         here.apply(RESOURCECLAIMTEMPLATES, TEMPLATE)
         pod(here, FROM_TEMPLATE)

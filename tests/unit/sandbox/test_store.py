@@ -216,7 +216,7 @@ class TestDeletion:
             assert 409 == caught.value.code
 
     def test_deletion_has_a_version_of_its_own(self):
-        """A watcher that has seen it can resume after it."""
+        """A watcher that has received a deletion can resume after its version."""
         store = make_store()
         version = put(store, "c")
         gone = store.delete(CONFIGMAPS, "default", "c")

@@ -157,7 +157,9 @@ def test_a_kind_that_might_matter_is_refused(head):
 
 
 def test_a_misspelled_field_of_a_new_pod_is_refused():
-    """An API server would refuse or drop it; one that the server accepted is no mistake."""
+    """An API server would reject or drop the field; in a pod that the server accepted it is no
+    mistake.
+    """
     fresh = pod("fresh")
     fresh["spec"]["containers"][0]["resource"] = {"requests": {"cpu": "1"}}
     text = r'spec.containers\[0\].resource: a pod has no such field \(did you mean "resources"\?\)'

@@ -95,7 +95,9 @@ class TestSpec:
         assert (100, 200 * 1024 * 1024) == scored(pod, use_status=False, skip_pod_level=True)
 
     def test_pod_level_requests_leave_less_to_assume(self):
-        """Then a default is used only for a resource that no container and no overhead names."""
+        """With pod-level requests, a default is used only for a resource that no container and no
+        overhead names.
+        """
         pod = pod_of(
             container("a", memory=10),
             container("b"),

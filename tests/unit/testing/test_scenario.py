@@ -94,7 +94,7 @@ def test_permit_waits_until_allowed():
 
 
 def test_permit_runs_out_of_time():
-    """The clock alone decides; arguments are those of `args`."""
+    """The simulated clock ends a permit's wait; `args` has the plugin's arguments."""
     scenario = Scenario(
         node("n"), pod("p"), plugins=[WaitingPermit], args={"WaitingPermit": {"seconds": 3}}
     )

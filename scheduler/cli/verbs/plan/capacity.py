@@ -110,7 +110,7 @@ def _with_shape(
     setup: Setup,
     moves: AfterMoves,
 ) -> SeenSnapshot:
-    """Return the cluster with the shape for its only given pods."""
+    """Return the cluster with the requested shape as its only given pod."""
     requested = RequestedShape(*flags.shape)
     forms = [bool(flags.words), bool(flags.filename), bool(any(flags.shape))]
     if sum(forms) != 1:

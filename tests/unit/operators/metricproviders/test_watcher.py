@@ -138,7 +138,9 @@ async def test_prometheus_stands_in_with_the_same_rules():
 
 
 async def test_prometheus_without_the_rules_is_a_failure_that_names_them():
-    """Otherwise every node would look unmeasured without a reason."""
+    """Without the recording rules the provider fails and names them; otherwise every node would
+    look unmeasured without a reason.
+    """
     empty = {"status": "success", "data": {"resultType": "vector", "result": []}}
     async with served(lambda _request: empty) as source:
         with pytest.raises(ProviderError, match="instance:node_cpu:ratio"):
