@@ -1,7 +1,7 @@
 """Which component ended a pod whose destination is reserved: this plan's eviction, or another.
 
-The process that saw the pod before knows whether it evicted it. Otherwise, and for the causes of
-others, the pod's DisruptionTarget condition and its owner show as much as objects record.
+The process that saw the pod before knows whether it evicted it. After a restart, and for other
+components, the cause is read from the pod's DisruptionTarget condition and from its owner.
 """
 
 from __future__ import annotations

@@ -162,9 +162,9 @@ def _checked(
     question: MoveQuestion,
     answer_options: AnswerOptions,
 ) -> MoveCheck:
-    """Return whether the first step of the moves that are left may start.
+    """Return whether the first step of the remaining moves may start.
 
-    All of their pods have to be movable still, so that no plan begins that cannot end.
+    All their pods must still be movable, so that no plan starts that cannot end.
     """
     pods = {pod.metadata.uid: pod for pod in snapshot.bound}
     missing = next((move for move in question.moves if move.uid not in pods), None)

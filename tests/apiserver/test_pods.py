@@ -407,7 +407,7 @@ async def test_status_is_written_apart(api: Api):
 
 
 async def test_condition_patches_merge_by_type(api: Api):
-    """The patch that a scheduler sends for a pod that does not fit."""
+    """A patch of a pod's conditions, as a scheduler sends it, merges them by type."""
     await api.post("pods", pod())
     condition = {
         "type": "PodScheduled",

@@ -20,9 +20,8 @@ Object = dict[str, Any]
 
 
 async def until(store: ObjectStore, holds: Callable[[ObjectStore], bool]) -> None:
-    """Wait until something holds of the cluster.
-
-    Asked again whenever a pod, a ConfigMap or an event changes.
+    """Wait until `holds` is true of the cluster, evaluated at each change of a pod, a ConfigMap or
+    an event.
     """
     woken = asyncio.Event()
     watches = [store.watch(kind, wake=woken.set) for kind in (PODS, CONFIGMAPS, EVENTS)]

@@ -4,7 +4,9 @@ from tests.perf.quality import BASIS, PEERS, measure
 
 
 def test_applications_are_nearer_than_by_any_other_rule():
-    """At most 0.8 of the defaults' cost on every shape, and never above the peer's rule."""
+    """On every shape the network cost is at most 0.8 of the defaults' cost, and never above the
+    peer's.
+    """
     for shape, row in measure(applications=2).items():
         ours = row["ours, without a file"]
 

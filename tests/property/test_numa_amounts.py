@@ -64,7 +64,9 @@ def test_levels_are_in_the_order_of_amounts(amounts):
 
 
 def test_sizes_that_people_write_are_the_least_of_their_levels():
-    """Such sizes are compared by their levels alone."""
+    """Sizes that people write (multiples of half a CPU or half a GiB) are compared by their levels
+    alone.
+    """
     gib = 2**30 * 1000
     assert all(level_of(cpus * 500)[1] for cpus in range(1, 1024))
     assert all(level_of(number * gib // 2)[1] for number in range(1, 1000))

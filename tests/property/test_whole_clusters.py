@@ -34,7 +34,7 @@ LATE = {
 
 
 class Lifecycle:
-    """A seeded run of changes from outside."""
+    """A seeded run of random changes of pods, nodes, volumes and claims."""
 
     def __init__(self, seed: int, without: str = "") -> None:
         self.random = Random(seed)

@@ -62,7 +62,9 @@ def _status(node):
 
 
 def _compare_scores(scores, pod):
-    """One feasible node alone has no scores (contract); the file has them."""
+    """Compare the scores; Trellis reports none if only one node is feasible, while the file has
+    them.
+    """
     got = {
         node["name"]: {
             "total": node["total"],

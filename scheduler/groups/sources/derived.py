@@ -52,13 +52,13 @@ class DerivedGroups:
     label = "derived"
 
     def key(self, obj: DerivedGroup) -> str:
-        """Return `namespace/name` behind the word that sets these groups apart; '' where the
+        """Return `namespace/name` with a prefix that distinguishes derived groups; '' where the
         object's pods are no group.
         """
         return _key(obj) if obj.is_group else ""
 
     def lone(self, obj: DerivedGroup) -> str:
-        """Return the same key if the object's pods are scheduled one by one, else ''."""
+        """Return the key of `key` if the object's pods are scheduled one by one, else ''."""
         return "" if obj.is_group else _key(obj)
 
     def read(self, obj: DerivedGroup) -> GroupSpec:

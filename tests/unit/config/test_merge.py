@@ -121,7 +121,9 @@ def test_a_plugin_of_kube_scheduler_that_does_not_exist_here_is_refused_by_name(
 
 
 def test_points_behind_closed_gates_accept_who_serves_them_there():
-    """Such points have no effect, as in kube-scheduler with its default gates."""
+    """Extension points behind closed gates have no effect, as in kube-scheduler with its default
+    gates.
+    """
     found, problems = lists({"placementScore": set_of("NodeResourcesFit=3")})
 
     assert [] == problems

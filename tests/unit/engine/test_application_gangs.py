@@ -167,7 +167,7 @@ def test_pods_that_wait_become_members_when_the_application_is_a_gang():
 
 
 def test_waiting_members_are_scheduled_alone_when_the_application_is_no_gang_any_more():
-    """The same pods, and the same when the AppGroup is deleted."""
+    """Waiting members are scheduled one by one if `gang` is removed or the AppGroup deleted."""
     for is_deleted in (False, True):
         rig = floor("a", "a")
         describe(rig)

@@ -51,7 +51,7 @@ def test_endless_names_are_not_stored():
 
 
 def test_amounts_past_what_a_column_holds_are_never_there():
-    """Such amounts are clamped, not wrapped around."""
+    """Amounts beyond the range of a column are clamped, not wrapped around."""
     table = Needs()
     table.add("absurd", 0, [("cpu", 10**30)])
     assert [] == table.within([(0, {"cpu": 10**18})])

@@ -122,7 +122,7 @@ def test_a_move_in_another_state_reserves_nothing(state):
 
 @pytest.mark.parametrize("how", ["deleted", "aborted", "deadline"])
 def test_what_ends_a_reservation_wakes_the_pods_that_waited(how):
-    """The plan is deleted or aborted, or the deadline passes: another pod is bound."""
+    """When the plan is deleted or aborted, or its deadline passes, a waiting pod is bound."""
     at = Cluster().put("MovePlan", plan()).put("Pod", owned("rude", "other", cpu="4"))
     assert at.bound() == {}
     assert at.engine.next_wakeup() is not None

@@ -326,7 +326,7 @@ def test_a_hot_node_loses_the_load_that_it_has_too_much():
 
 
 def test_a_pod_leaves_a_node_that_rejects_it():
-    """A taint without a toleration: the pod moves, the tolerating pod stays."""
+    """A pod without a toleration for a node's taint is moved; a pod with it stays."""
     tainted = gpu_node("n1", taints=[{"key": "lab", "effect": "NoSchedule"}])
     fine = owned("fine", "n1", spec={"tolerations": [{"operator": "Exists"}]})
     report = find([tainted, gpu_node("n2"), owned("wrong", "n1"), fine], RepairGoal())

@@ -238,9 +238,8 @@ def judged(count: int) -> tuple[float, AppGroupStatus]:
 
 
 def test_ten_thousand_workloads_take_hardly_longer_than_one_thousand():
-    """Such a group has no use.
-
-    The condition states that they are too many, and takes little time.
+    """The condition of a group with ten thousand workloads states that they are too many, which
+    takes little time.
     """
     few, many = (min(judged(count)[0] for _ in range(2)) for count in (1000, 10_000))
     status = judged(10_000)[1]

@@ -263,8 +263,8 @@ def test_classes_are_known_by_the_labels_of_workload_controllers(label, head, wo
 
 
 def test_the_role_label_counts_before_the_index_and_both_may_be_missing():
-    """The index of a LeaderWorkerSet names a role only without a label that does; a requested
-    label counts alone.
+    """A role label takes precedence over the index of a LeaderWorkerSet; if a class label is
+    configured, only that label counts.
     """
     index = {LWS_INDEX: "0"}
     for name in LABELS:

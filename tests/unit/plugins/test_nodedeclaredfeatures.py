@@ -64,7 +64,7 @@ def test_all_features_must_be_declared(wanting, fitting):
     ],
 )
 def test_ordinary_pods_are_skipped(spec):
-    """Such pods need no feature."""
+    """Ordinary pods need no feature, so the plugin skips them."""
     assert SKIP == evaluate(NodeDeclaredFeatures, nodes=NODES, pod=pod(spec=spec)).pre_filter
 
 

@@ -45,7 +45,7 @@ def test_a_neutral_pod_scores_75_and_one_that_evens_out_more():
 
 
 def test_pods_without_requests_are_not_scored():
-    """Such a pod leaves every node unchanged, and kube-scheduler skips it."""
+    """A pod without requests leaves every node unchanged, and kube-scheduler skips it."""
     got = evaluate(NodeResourcesBalancedAllocation, nodes=[node("n")], pod=pod())
 
     assert Code.SKIP == got.pre_score.code

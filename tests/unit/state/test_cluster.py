@@ -47,7 +47,7 @@ def test_a_confirmed_pod_cannot_be_forgotten():
 
 
 def test_rows_made_beforehand_take_nodes_in_order():
-    """Such rows hold no node until one is added; a freed row is used before new ones are made."""
+    """Reserved rows hold no node until one is added; freed rows are used before new ones."""
     ready, plain = Cluster(), Cluster()
     ready.table.reserve(2)
     zones = ready.table.labels.column("zone")
