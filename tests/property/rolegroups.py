@@ -109,9 +109,7 @@ def _spreads(rng: Random, kinds: int, leaves: range) -> tuple[DomainRule, ...]:
 
 
 def classed(rng: Random) -> GroupProblem:
-    """Return a group of two to four classes in a tree of two to four levels, with all that may bind
-    them.
-    """
+    """Return a group of two to four classes with random rules, in a tree of two to four levels."""
     depth = rng.choice([2, 2, 3, 4])
     found = paths(rng, depth, 2)[: rng.choice([3, 4, 4, 5])]
     leaves = range(len(found))

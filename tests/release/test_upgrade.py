@@ -63,8 +63,8 @@ def commit_before() -> str:
 
 
 def installed(folder: Path, commit: str) -> Version:
-    """Build a commit's wheel and install it; its dependencies are those of this one where the locks
-    agree.
+    """Build and install the wheel of a commit, with the dependencies of this environment if both
+    commits have the same lock.
     """
     tree = copied(folder / "tree", commit)
     words = ["pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]

@@ -143,7 +143,9 @@ class Reservations:
                 self._nominations.put(one.source_placeholder, node)
 
     def _has_left(self, one: Reservation) -> bool:
-        """Return whether the pod of a move is evicted; its object states that before the plan."""
+        """Return whether the pod of a move is evicted, by its object, which may report that before
+        the plan's status does.
+        """
         placed = self._cluster.pods.get(one.move.uid)
         return one.move.state == EVICTED or placed is None or placed.pod.is_terminating
 

@@ -125,9 +125,10 @@ class ZoneView:
     def at_least(
         self, resource: str, amount: int, out: BoolColumn | None = None
     ) -> BoolColumn | None:
-        """Return the zones with at least this amount free, [row, slot], in `out` if given.
+        """Return the zones with at least `amount` free, [row, slot], in `out` if given.
 
-        None as for `free`. With an amount of 0, those that list the resource.
+        None if no node ever listed the resource. For an amount of 0, the zones that list the
+        resource.
         """
         if resource in self._changed:
             return np.greater_equal(self._changed[resource], amount, out)

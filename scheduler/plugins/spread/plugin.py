@@ -126,7 +126,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return may_help(change, pod, self._hard_of_pod(pod), self._inclusion)
 
     def normalize(self, cycle: Cycle, nodes: Nodes, raw: IntColumn) -> IntColumn:
-        """Turn the scores around and onto 0..100."""
+        """Invert the scores and scale them to 0..100."""
         return scoring.normalized(nodes, self._constraints(cycle, SOFT), raw)
 
     def _constraints(self, cycle: Cycle, action: str) -> Constraints:

@@ -111,7 +111,9 @@ def test_what_is_sampled_away_leaves_nothing():
 
 
 def test_traces_are_off_without_an_endpoint(monkeypatch: pytest.MonkeyPatch):
-    """No tracing module is imported then; without the extra the message names it."""
+    """Without an endpoint, no tracing module is imported. If the extra is missing, the message
+    names it.
+    """
     monkeypatch.setitem(sys.modules, "opentelemetry", None)
     assert Traces.wanted(Tracing(), "1", ManualClock(NOW)) is None
 

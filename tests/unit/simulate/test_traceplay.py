@@ -298,8 +298,8 @@ def test_a_recorded_pod_ends_as_it_did(bound_s, ended_s, last_s):
 
 @pytest.mark.parametrize(("waiting_s", "bound"), [(9.5, "new"), (2, "waiting")])
 def test_ends_and_arrivals_of_one_turn_are_decided_together(waiting_s, bound):
-    """A pod in back-off is tried after the active one that arrived in the turn of the end; a pod
-    that the end requeued comes before it, though it is not older by the second.
+    """A pod in back-off is tried after an active pod that arrived in the turn in which another pod
+    ended. A pod that this end requeued is tried before it.
     """
     (first, binding, gone), (waiting, *_), (new, *_) = map(versions, ("first", "waiting", "new"))
     _, found = recorded((1, first), (1, binding), (waiting_s, waiting), (9.75, gone, new))

@@ -1,4 +1,4 @@
-"""The load agent reads the kernels' files, for every layout of control groups, and sums them up."""
+"""The load agent sums up the figures in the kernel's files, for every layout of control groups."""
 
 from pathlib import Path
 
