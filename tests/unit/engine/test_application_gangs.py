@@ -144,9 +144,7 @@ def test_a_path_above_the_limit_blocks_the_gang_until_the_limit_is_raised():
 
 
 def test_pods_that_wait_become_members_when_the_application_is_a_gang():
-    """One application whose pods do not all fit one by one: as a gang, the fitting ones wait as
-    well.
-    """
+    """Only some pods of the application fit. As a gang, these wait too."""
     rig = floor("a", cpu=1)
     describe(rig, gang=False)
     add(rig, "web-0", "web-1", cpu=2)

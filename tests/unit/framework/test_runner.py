@@ -295,7 +295,7 @@ class TestFilter:
         assert 0 == rig.plugin(after).calls
 
     def test_no_plugin_is_called_without_nodes(self):
-        """Without a row in the beginning, a plugin that would fail does not."""
+        """If no row is feasible, no filter is called, also none that would raise."""
         cls = made("A", pre_filter=lambda *_: 1, filter=lambda *_: None)
         rig = RunnerRig(cls, points={"filter": ["A"]})
 
@@ -306,7 +306,7 @@ class TestFilter:
         assert [] == rejections
 
     def test_a_filter_sees_what_those_before_it_have_left(self):
-        """In `nodes.feasible`, which has only the rows that are still feasible."""
+        """A filter sees in `nodes.feasible` only the rows that are still feasible."""
         seen = []
         first = made("A", filter=lambda _s, _c, n: reject(n.rows_named(["n1"]), "x"))
         second = made("B", filter=lambda _s, _c, n: seen.append(n.feasible.tolist()))
