@@ -16,7 +16,12 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["pytester", "tests.apiserver.realcluster", "tests.detectors"]
+pytest_plugins = [
+    "pytester",
+    "tests.apiserver.realcluster",
+    "tests.detectors",
+    "tests.page.browser",
+]
 
 # Workers of pytest-xdist set it, and tables are cut to it.
 os.environ.pop("COLUMNS", None)

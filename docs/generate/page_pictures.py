@@ -35,7 +35,7 @@ from scheduler.simulate.stage import AnswerOptions, Setup
 from scheduler.snapshot.documents import SourceFile, items_of
 from scheduler.snapshot.snapshot import read_snapshot
 from scheduler.testing import node, pod
-from tests.page.browser import Tab, browser
+from tests.page.browser import Tab, browser, launched
 
 PICTURES = Path("docs/images")
 EXAMPLES = Path("docs/examples")
@@ -110,8 +110,11 @@ profiles:
 async def take() -> None:
     """Play the scenarios; write pictures of their last states, and of a report."""
     logs.configure(level="error")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        async with browser(Path(folder)) as tab:
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
+        launched(Path(folder)) as chromium,
+    ):
+        async with browser(chromium) as tab:
             await _played(tab, EXAMPLES / "groups/scenario.yaml", 4, GROUPS)
             await _played(tab, EXAMPLES / "demo/scenario.yaml", 9, DEMO)
             await _played(tab, EXAMPLES / "network/scenario.yaml", 2, NETWORK)

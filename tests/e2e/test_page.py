@@ -98,7 +98,7 @@ async def tunnel(port: int) -> AsyncIterator[int]:
         server.close()  # without waiting: the browser's stream of events is still open
 
 
-async def test_the_daemons_page_and_its_past(cluster: LiveCluster, tmp_path: Path):
+async def test_the_daemons_page_and_its_past(cluster: LiveCluster, tmp_path: Path, chromium: str):
     """Without a token no data is shown; with one the data that its user may list; the log shows the
     same.
     """
@@ -108,7 +108,7 @@ async def test_the_daemons_page_and_its_past(cluster: LiveCluster, tmp_path: Pat
     await asyncio.to_thread(config.write_text, text)
     users = yaml.safe_load(await asyncio.to_thread(cluster.kubeconfig.read_text))["users"]
     token = users[0]["user"]["token"]
-    async with browser(tmp_path / "profile") as tab:
+    async with browser(chromium) as tab:
         async with daemon(cluster, tmp_path, config=config) as url:
             await furnish(cluster)
             await tab.look()

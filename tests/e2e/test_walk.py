@@ -128,11 +128,11 @@ async def test_the_command_line_answers_within_three_commands(
 
 
 @pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)")
-async def test_the_page_answers_within_three_actions(led: tuple[LiveCluster, str], tmp_path: Path):
+async def test_the_page_answers_within_three_actions(led: tuple[LiveCluster, str], chromium: str):
     """After a login with the user's token, the answer is visible; the console has no error."""
     cluster, url = led
     users = yaml.safe_load(cluster.kubeconfig.read_text())["users"]
-    async with browser(tmp_path / "profile") as tab:
+    async with browser(chromium) as tab:
         await tab.look(width=1400, height=900)
         await tab.open(f"{url}/ui")
         await tab.until("document.querySelector('#token')")

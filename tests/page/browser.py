@@ -6,13 +6,17 @@ import asyncio
 import base64
 import itertools
 import json
+import re
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import aiohttp
+import pytest
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
@@ -92,48 +96,79 @@ class Tab:
         await asyncio.to_thread(file.write_bytes, data)
 
 
+@contextmanager
+def launched(folder: Path) -> Iterator[str]:
+    """Run Chromium with a profile in `folder` and give the URL of its DevTools."""
+    with subprocess.Popen(
+        [
+            PROGRAM,
+            "--headless=new",
+            "--no-sandbox",  # root may not use it, and the page is ours
+            "--ignore-certificate-errors",  # a daemon makes its own
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+            "--remote-debugging-port=0",
+            f"--user-data-dir={folder}",
+        ],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        # Without a reader, a full pipe would block Chromium.
+        reader = Thread(target=process.stderr.read, daemon=True)
+        try:
+            listening = (
+                re.search(r"DevTools listening on (ws://\S+)", line) for line in process.stderr
+            )
+            found = next(filter(None, listening), None)
+            assert found, "chromium has ended"
+            reader.start()
+            yield found[1]
+        finally:
+            process.kill()
+            if reader.is_alive():
+                reader.join()
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run one Chromium for all tests of a process and give the URL of its DevTools."""
+    with launched(tmp_path_factory.mktemp("chromium")) as address:
+        yield address
+
+
 @asynccontextmanager
-async def browser(folder: Path) -> AsyncIterator[Tab]:
-    """Start Chromium with a profile of its own in `folder` and give its tab."""
-    process = await asyncio.create_subprocess_exec(
-        PROGRAM,
-        "--headless=new",
-        "--no-sandbox",  # root may not use it, and the page is ours
-        "--ignore-certificate-errors",  # a daemon makes its own
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        "--remote-debugging-port=0",
-        f"--user-data-dir={folder}",
-        "about:blank",
-        stderr=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        port = await _port(folder / "DevToolsActivePort", process)
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                pages = [one for one in await answer.json() if one["type"] == "page"]
-            where = pages[0]["webSocketDebuggerUrl"]
-            async with session.ws_connect(where, max_msg_size=0) as socket:
-                tab = Tab(socket)
-                reading = asyncio.create_task(tab.read())
+async def browser(chromium: str) -> AsyncIterator[Tab]:
+    """Give a tab with a profile of its own (cookies, storage) in the running Chromium."""
+    async with (
+        aiohttp.ClientSession() as session,
+        _connected(session, chromium) as whole,
+    ):
+        context = (await whole.send("Target.createBrowserContext"))["browserContextId"]
+        try:
+            target = await whole.send(
+                "Target.createTarget", url="about:blank", browserContextId=context
+            )
+            server = chromium.split("/devtools", maxsplit=1)[0]
+            address = f"{server}/devtools/page/{target['targetId']}"
+            async with _connected(session, address) as tab:
                 for domain in ("Page", "Runtime", "Log"):
                     await tab.send(f"{domain}.enable")
                 yield tab
-                await socket.close()
-                await reading
-    finally:
-        process.kill()
-        await process.wait()
+        finally:
+            await whole.send("Target.disposeBrowserContext", browserContextId=context)
 
 
-async def _port(file: Path, process: asyncio.subprocess.Process) -> int:
-    """Wait for the file in which Chromium writes its port."""
-    for _ in range(600):
-        assert process.returncode is None, "chromium has ended"
-        text = await asyncio.to_thread(lambda: file.read_text() if file.exists() else "")
-        if "\n" in text:
-            return int(text.splitlines()[0])
-        await asyncio.wait({asyncio.create_task(process.wait())}, timeout=0.1)
-    raise AssertionError("chromium reports no port")
+@asynccontextmanager
+async def _connected(session: aiohttp.ClientSession, address: str) -> AsyncIterator[Tab]:
+    """Connect to a target of DevTools."""
+    async with session.ws_connect(address, max_msg_size=0) as socket:
+        tab = Tab(socket)
+        reading = asyncio.create_task(tab.read())
+        try:
+            yield tab
+        finally:
+            await socket.close()
+            await reading

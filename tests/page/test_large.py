@@ -172,13 +172,13 @@ def served(nodes):
         *(pytest.param(5000, look, marks=pytest.mark.long) for look in LOOKS),
     ],
 )
-async def test_every_view_of_a_large_cluster_is_accessible_and_fits(tmp_path, nodes, look):
+async def test_every_view_of_a_large_cluster_is_accessible_and_fits(chromium, nodes, look):
     """axe reports no serious violation, the console is empty, and no view is wider than the
     window.
     """
     page = served(nodes)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.look(**LOOKS[look])
         await tab.open(address)
         await tab.run(AXE.read_text())

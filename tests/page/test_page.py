@@ -129,14 +129,14 @@ def shown(plain, *, changed=lambda drawn: None):
     return work, drawn
 
 
-async def test_every_view_opens(tmp_path):
+async def test_every_view_opens(chromium):
     """Every view opens by its address, narrow and wide, in both colour schemes, without a message
     in the console.
     """
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         for width, dark in ((1280, False), (390, True)):
             await tab.look(width=width, dark=dark)
             await tab.open(address)
@@ -173,14 +173,14 @@ async def test_every_view_opens(tmp_path):
     await page.stop()
 
 
-async def test_colours_stand_for_what_is_chosen(tmp_path):
+async def test_colours_stand_for_what_is_chosen(chromium):
     """The colours show requests, load or NUMA zones; the list has the same values, also for parts
     without data.
     """
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.open(address)
         await tab.until("document.querySelector('.unit button')")
         offered = await tab.run(
@@ -211,7 +211,7 @@ async def test_colours_stand_for_what_is_chosen(tmp_path):
     await page.stop()
 
 
-async def test_groups_state_since_when_they_are_bound_or_wait(tmp_path):
+async def test_groups_state_since_when_they_are_bound_or_wait(chromium):
     """A bound group since its last member was bound, a waiting one since its first pod was made."""
     groups = [group("done", 2, {}), group("waiting", 2, {})]
     pods = []
@@ -230,7 +230,7 @@ async def test_groups_state_since_when_they_are_bound_or_wait(tmp_path):
     work, _ = shown([node("n1", cpu="4"), *groups, *pods], changed=later)
     page = PageSite(work.feed, work.answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.open(address)
         await tab.run("location.hash = '#/groups'")
         await tab.until("document.querySelectorAll('.groups tbody tr').length === 2")
@@ -243,7 +243,7 @@ async def test_groups_state_since_when_they_are_bound_or_wait(tmp_path):
     await page.stop()
 
 
-async def test_names_are_never_markup(tmp_path):
+async def test_names_are_never_markup(chromium):
     """Text from users in names or messages is shown literally."""
 
     def worse(drawn):
@@ -269,7 +269,7 @@ async def test_names_are_never_markup(tmp_path):
     answers = work.answers._replace(plan=planned, moments=decided, explain=explained)
     page = PageSite(work.feed, answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.open(address)
         for view in ("cluster", "groups", "network", "queue", "time", "pod/x"):
             await tab.run(f"location.hash = '#/{view}'")
@@ -333,7 +333,7 @@ GROUP = {
 }
 
 
-async def test_signing_in_lasts_until_the_server_answers(tmp_path):
+async def test_signing_in_lasts_until_the_server_answers(chromium):
     """Another view's address keeps the form; no link to a view is above it."""
 
     async def refused(_request):
@@ -347,7 +347,7 @@ async def test_signing_in_lasts_until_the_server_answers(tmp_path):
     runner = web.AppRunner(app, shutdown_timeout=1.0)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.open(f"http://127.0.0.1:{runner.addresses[0][1]}/ui/")
         await tab.until("document.querySelector('#token')")
         await tab.run("location.hash = '#/time'")
@@ -359,7 +359,7 @@ async def test_signing_in_lasts_until_the_server_answers(tmp_path):
     await runner.cleanup()
 
 
-async def test_time_marks_changes_of_the_leader(tmp_path):
+async def test_time_marks_changes_of_the_leader(chromium):
     """A change of the leader is marked on the axis and as a text; one before the first decision is
     at the beginning.
     """
@@ -378,7 +378,7 @@ async def test_time_marks_changes_of_the_leader(tmp_path):
 
     page = PageSite(work.feed, work.answers._replace(moments=moments))
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.open(address)
         await tab.run("location.hash = '#/time'")
         await tab.until("document.querySelectorAll('.moment').length === 3")
@@ -390,7 +390,7 @@ async def test_time_marks_changes_of_the_leader(tmp_path):
     await page.stop()
 
 
-async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
+async def test_links_pass_beside_the_boxes_of_other_workloads(chromium):
     """A dependency over several columns has its own path in each column between."""
     names = ["a", "b", "c", "d", "e"]
     links = [("a", "b"), ("b", "c"), ("c", "d"), ("a", "d"), ("a", "e"), ("e", "d"), ("b", "d")]
@@ -406,7 +406,7 @@ async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
     work, _ = shown(objects(), changed=layered)
     page = PageSite(work.feed, work.answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.open(address)
         await tab.run("location.hash = '#/network'")
         await tab.until("document.querySelector('svg.graph .box')")
@@ -427,12 +427,12 @@ async def test_links_pass_beside_the_boxes_of_other_workloads(tmp_path):
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")
-async def test_axe_finds_nothing_serious(tmp_path):
+async def test_axe_finds_nothing_serious(chromium):
     """axe reports no serious violation in any view, in both colour schemes."""
     work, _ = shown(objects())
     page = PageSite(work.feed, work.answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         for dark in (False, True):
             await tab.look(dark=dark)
             await tab.open(address)
@@ -453,12 +453,12 @@ async def test_axe_finds_nothing_serious(tmp_path):
 @pytest.mark.parametrize(
     ("nodes", "pods", "most_s"), [(1000, 5000, 2.0), (5000, 100_000, 6.0)], ids=str
 )
-async def test_large_clusters_stay_usable(tmp_path, nodes, pods, most_s):
+async def test_large_clusters_stay_usable(chromium, nodes, pods, most_s):
     """Large clusters load in time, and the page draws thirty frames a second while pods arrive."""
     work, drawn = await asyncio.to_thread(shown, cluster(nodes, pods))
     page = PageSite(work.feed, work.answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.look()
         began = asyncio.get_running_loop().time()
         await tab.open(address)

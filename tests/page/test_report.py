@@ -43,11 +43,11 @@ def report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     return file
 
 
-async def test_every_view_of_a_report_opens(report, tmp_path):
+async def test_every_view_of_a_report_opens(report, chromium):
     """Every view opens from a file without a server, for both sides, in both schemes, with hostile
     names as text.
     """
-    async with browser(tmp_path / "profile") as tab:
+    async with browser(chromium) as tab:
         for width, dark in ((1280, False), (390, True)):
             await tab.look(width=width, dark=dark)
             await tab.open(report.as_uri())
@@ -84,9 +84,9 @@ async def test_every_view_of_a_report_opens(report, tmp_path):
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core (make page-tools)")
-async def test_axe_finds_nothing_serious_in_a_report(report, tmp_path):
+async def test_axe_finds_nothing_serious_in_a_report(report, chromium):
     """The report's policy allows no script, so the checker is injected by the debugger."""
-    async with browser(tmp_path / "profile") as tab:
+    async with browser(chromium) as tab:
         for dark in (False, True):
             await tab.look(dark=dark)
             await tab.open(report.as_uri())

@@ -77,12 +77,12 @@ async def walk(tab: Tab, question: str) -> None:
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-async def test_a_question_is_answered_within_three_actions(tmp_path, question):
+async def test_a_question_is_answered_within_three_actions(chromium, question):
     """The answer is visible, and the console has no error."""
     work, _ = shown(cluster(300))
     page = PageSite(work.feed, work.answers)
     address = await page.start()
-    async with browser(tmp_path) as tab:
+    async with browser(chromium) as tab:
         await tab.look(width=1400, height=900)
         await tab.open(address)
         await tab.until("document.querySelector('.unit button')")

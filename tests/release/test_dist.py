@@ -94,7 +94,7 @@ def test_the_wheel_works(installed: Path, tmp_path: Path):
 
 @pytest.mark.skipif(not PROGRAM, reason="needs chromium (Debian's package of that name)")
 @pytest.mark.allow_blocking("a test starts and reads a program")
-async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path):
+async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path, chromium: str):
     """All its files load, and all requests of its views are answered."""
     examples = installed / "share/trellis/examples/whatif"
     given = [f"--snapshot={examples / name}" for name in ("cluster.yaml", "pods.yaml")]
@@ -102,7 +102,7 @@ async def test_its_page_opens_in_a_browser(installed: Path, tmp_path: Path):
     with running("ui", words, tmp_path / "said", {"PYTHONPATH": _path(installed)}) as program:
         reported = program.log
         program.wait_ready(lambda: "Ctrl-C ends it." in reported.read_text(), 60.0)
-        async with browser(tmp_path / "profile") as tab:
+        async with browser(chromium) as tab:
             await tab.look()
             await tab.open(reported.read_text().split()[0])
             await tab.until("document.querySelector('.unit button')")
