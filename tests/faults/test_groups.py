@@ -189,11 +189,10 @@ def proves_partial_bind(rig: Rig, group: str) -> bool:
     return len(bound) + len(created) == SIZES[group] and max(created) < min(bound)
 
 
-@pytest.mark.parametrize("first", range(0, 100, 50))
-def test_generated_runs(first: int):
-    """A hundred runs with faults at every point: no group is ever left half bound."""
+def test_generated_runs():
+    """Fifty runs with faults at every point: no group is ever left half bound."""
     ends: Counter[str] = Counter()
-    for seed in range(first, first + 50):
+    for seed in range(50):
         check(settled(seed), ends)
 
     assert ends["whole"] > 20, ends
