@@ -104,7 +104,7 @@ def _check(case):
     assert wanted is None or found.fits == wanted
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(clusters())
 def test_so_many_fit_and_not_one_more(case):
     """The count is that of the engine, and equals a plain count where that is possible."""
@@ -164,7 +164,7 @@ def _check_groups(case):
     assert found.fits == sum(count // size for count in (racks if rule else [sum(racks)]))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(clusters_of_racks())
 def test_so_many_groups_fit_and_not_one_more(case):
     """Groups are counted as a whole, under their own rules, and no capacity of a rack is lost."""

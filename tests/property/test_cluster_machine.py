@@ -399,7 +399,7 @@ class ClusterMachine(RuleBasedStateMachine):
 _NAMES = ("cpu", "memory", "pods", "example.com/gpu", "hugepages-2Mi")
 
 TestCluster = ClusterMachine.TestCase
-TestCluster.settings = settings(max_examples=50, stateful_step_count=80)
+TestCluster.settings = settings(max_examples=25, stateful_step_count=80)
 
 
 @pytest.mark.long

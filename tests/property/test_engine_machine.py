@@ -52,7 +52,7 @@ class EngineMachine(RuleBasedStateMachine):
 
 
 TestEngine = EngineMachine.TestCase
-TestEngine.settings = settings(max_examples=40, stateful_step_count=60)
+TestEngine.settings = settings(max_examples=20, stateful_step_count=60)
 
 
 @pytest.mark.long

@@ -20,6 +20,7 @@ from scheduler.simulate.batch import Batch
 from scheduler.simulate.setups import Setups
 from scheduler.simulate.stage import AnswerOptions
 from scheduler.testing import node, pod
+from tests.property.batches import batches
 from tests.property.devicereference import Reference, amount
 from tests.unit.plugins.devices import DRIVER, allocated, claim, gpu_class, local_slice
 
@@ -274,11 +275,12 @@ def cliques(random):
     return nodes, slices, [], [[claim(f"c{i}-0")] for i in range(random.randint(2, 7))]
 
 
+@pytest.mark.parametrize("batch", batches(20, 40, 20))
 @pytest.mark.parametrize("hard", [True, False])
-def test_an_attribute_of_devices_is_a_level(hard):
+def test_an_attribute_of_devices_is_a_level(hard, batch):
     """A hard pack uses one clique; a preference the fewest; nodes' labels show neither."""
     seen: Counter[Any] = Counter()
-    for seed in range(40):
+    for seed in range(batch * 20, batch * 20 + 20):
         cluster = nodes, slices, _, members = cliques(Random(2000 + seed))
         claims = [each for one in members for each in one]
         pods = [member(i, f"c{i}-0") for i in range(len(members))]
@@ -301,10 +303,11 @@ def test_an_attribute_of_devices_is_a_level(hard):
     assert len(seen) >= 2
 
 
-def test_devices_that_many_nodes_reach_are_given_once():
+@pytest.mark.parametrize("batch", batches(20, 60, 20))
+def test_devices_that_many_nodes_reach_are_given_once(batch):
     """A member without a device on its own node gets the one that the others do not need."""
     seen: Counter[Any] = Counter()
-    for seed in range(60):
+    for seed in range(batch * 20, batch * 20 + 20):
         random = Random(3000 + seed)
         nodes = [node(f"n{i}", allocatable={"cpu": "1"}) for i in range(3)]
         local = [random.randint(0, 1) for _ in nodes]
@@ -328,7 +331,7 @@ def test_devices_that_many_nodes_reach_are_given_once():
             for result in got["allocation"]["devices"]["results"]
         ]
         assert len(given) == len(set(given)) == (size if is_feasible else 0)
-    assert min(seen.values()) >= 5
+    assert min(seen[True], seen[False]) >= 2
 
 
 def test_a_claim_that_members_share_is_had_once():
@@ -353,12 +356,13 @@ def test_a_claim_that_members_share_is_had_once():
     assert len({devices for _, devices in got}) == 4
 
 
-def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
+@pytest.mark.parametrize("batch", batches(30, 60, 30))
+def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit(batch):
     """Claims that were written before a restart are freed where the group fits nowhere with them,
     not else.
     """
     seen: Counter[Any] = Counter()
-    for seed in range(60):
+    for seed in range(batch * 30, batch * 30 + 30):
         random = Random(4000 + seed)
         nodes, slices, taken, members = make_cluster(random, equal_claims=random.random() < 0.5)
         free = [
@@ -393,8 +397,8 @@ def test_devices_of_an_earlier_try_do_not_keep_a_group_where_it_does_not_fit():
         seen[is_feasible, bool(kept)] += 1
         if is_feasible:
             check(cluster, found)
-    assert seen[True, True] >= 10
-    assert seen[False, True] >= 3
+    assert seen[True, True] >= 4
+    assert seen[False, True] >= 2
 
 
 def test_devices_with_other_users_are_not_freed():

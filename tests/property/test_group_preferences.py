@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from scheduler.testing import node
+from tests.property.batches import batches
 from tests.property.test_group_devices import group, member, placed_on, selects, simulated
 from tests.unit.plugins.devices import claim, gpu_class, local_slice
 
@@ -79,15 +80,16 @@ def best(known, size, *, hard):
     return min(found, default=None)
 
 
+@pytest.mark.parametrize("batch", batches(25, 50, 25))
 @pytest.mark.parametrize("hard", [False, True])
-def test_preferences_come_before_few_nodes(*, hard):
+def test_preferences_come_before_few_nodes(batch, *, hard):
     """The fewest halves are used, and with them the fewest nodes.
 
     Under a rule that binds between nodes the search for few halves is no proof; it rarely misses.
     """
     seen: Counter[Any] = Counter()
     missed = 0
-    for seed in range(50):
+    for seed in range(batch * 25, batch * 25 + 25):
         random = Random(seed)
         nodes, slices, known = make_cluster(random)
         size = random.randint(2, 4)
@@ -112,7 +114,7 @@ def test_preferences_come_before_few_nodes(*, hard):
         assert got["r/half"] >= wanted[0], seed
         assert hard or len(set(places.values())) == wanted[1], seed
     assert len(seen) >= 4
-    assert missed <= (2 if hard else 0)
+    assert missed <= (1 if hard else 0)
 
 
 def test_each_role_gets_what_it_prefers():

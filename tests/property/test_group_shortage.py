@@ -6,7 +6,10 @@ import re
 from collections import Counter
 from random import Random
 
+import pytest
+
 from scheduler.testing import node, pod
+from tests.property.batches import batches
 from tests.property.test_group_devices import (
     CLIQUE,
     by_attribute,
@@ -94,13 +97,14 @@ def test_the_nodes_together_have_too_few():
     )
 
 
-def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true():
+@pytest.mark.parametrize("batch", batches(40, 80, 40))
+def test_the_nearest_unit_is_the_nearest_and_its_numbers_are_true(batch):
     """Compared with counting, where a hard pack cannot hold.
 
     Devices that a selector excludes do not count.
     """
     seen: Counter[object] = Counter()
-    for seed in range(80):
+    for seed in range(batch * 40, batch * 40 + 40):
         random = Random(7000 + seed)
         nodes, slices, _, _ = cliques(random)
         claims, pods = [], []

@@ -19,6 +19,7 @@ from scheduler.objects.pod import Pod
 from scheduler.state.change import Change
 from scheduler.state.cluster import Cluster
 from tests.property import test_objects_alone
+from tests.property.batches import batches
 from tests.property.making import SCHEDULER, make_node, make_pod
 
 GPU = "example.com/gpu"
@@ -83,12 +84,13 @@ def may_have(cluster: Cluster, pod: Pod) -> bool:
     return False
 
 
-def test_no_pod_is_skipped_that_fits_after_a_deletion():
-    """When each of two hundred pods ends, NodeResourcesFit wakes every pod that fits now and did
+@pytest.mark.parametrize("batch", batches(50, 100, 50))
+def test_no_pod_is_skipped_that_fits_after_a_deletion(batch: int):
+    """When each of a hundred pods ends, NodeResourcesFit wakes every pod that fits now and did
     not fit before.
     """
     woken = left = 0
-    for seed in range(100):
+    for seed in range(batch * 50, batch * 50 + 50):
         random = Random(seed)
         engine = random_engine(random)
         fit = engine.profiles[SCHEDULER].plugins["NodeResourcesFit"]
@@ -102,18 +104,21 @@ def test_no_pod_is_skipped_that_fits_after_a_deletion():
                 assert helps or could or not may_have(engine.cluster, pod), (seed, pod.key)
                 woken, left = woken + helps, left + (not helps)
 
-    assert woken > 200
-    assert left > 200
+    assert woken > 100
+    assert left > 100
 
 
+@pytest.mark.parametrize("batch", batches(20, 40, 20))
 @pytest.mark.parametrize("few", [hints.FEW, 0])
-def test_equivalent_pods_are_woken_as_each_would_be(few: int, monkeypatch: pytest.MonkeyPatch):
+def test_equivalent_pods_are_woken_as_each_would_be(
+    few: int, batch: int, monkeypatch: pytest.MonkeyPatch
+):
     """Whichever plugin rejected the pods, those woken by their equivalence key are those that the
     hints of each pod would wake, also if their needs are compared.
     """
     monkeypatch.setattr(hints, "FEW", few)
     found = 0
-    for seed in range(40):
+    for seed in range(batch * 20, batch * 20 + 20):
         random = Random(seed)
         engine = random_engine(random)
         pods, profile = engine.queues._unschedulable_pods, engine.profiles[SCHEDULER]
@@ -142,12 +147,12 @@ def test_equivalent_pods_are_woken_as_each_would_be(few: int, monkeypatch: pytes
             pods.unpark(queued)
         assert (0, []) == (len(pods), [kinds for kinds in pods._parked.values() if kinds])
 
-    assert found > 400
+    assert found > 200
 
 
-@pytest.mark.parametrize("first", range(0, 60, 20))
+@pytest.mark.parametrize("batch", batches(20, 60, 20))
 def test_members_of_groups_are_found_without_asking_about_each(
-    first: int, monkeypatch: pytest.MonkeyPatch
+    batch: int, monkeypatch: pytest.MonkeyPatch
 ):
     """The members that a change of any kind may help are those found by running the hints for every
     waiting pod.
@@ -170,7 +175,7 @@ def test_members_of_groups_are_found_without_asking_about_each(
         return found
 
     monkeypatch.setattr(UnschedulablePods, "helped_by", compared)
-    for seed in range(first, first + 20):
+    for seed in range(batch * 20, batch * 20 + 20):
         *_, rig = test_objects_alone.happen(seed)
         rig.calm()
     assert woken > 50

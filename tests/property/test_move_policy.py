@@ -210,8 +210,8 @@ def check_history(cluster: PolicyCluster) -> int:
 
 
 async def test_a_policy_moves_no_pod_twice_within_its_cool_down():
-    """Two hours: pods move, and all rules hold."""
-    cluster = await policy_left_on(1, 120, 60)
+    """One hour: pods move, and all rules hold."""
+    cluster = await policy_left_on(1, 60, 30)
     check_history(cluster)
     assert cluster.evicted
 

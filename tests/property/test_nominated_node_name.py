@@ -26,6 +26,7 @@ from scheduler.groups.solver.questions import answer
 from scheduler.objects.groups.podgroup import PodGroup, PodGroupSpec
 from scheduler.objects.meta import AnnotatedMeta
 from scheduler.objects.pod import Pod
+from tests.property.batches import batches
 from tests.property.engines import PROFILES, REGISTRY
 from tests.property.making import make_node, make_pod, with_spec, with_status
 
@@ -201,7 +202,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize("inline", [False, True])
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", batches(6, 12, 1))
 def test_a_pod_is_nominated_while_evictions_for_it_are_under_way(seed: int, *, inline: bool):
     """A preemptor is nominated from the eviction until it is bound or overtaken. At the end no
     pending pod is nominated.

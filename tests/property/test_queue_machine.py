@@ -436,7 +436,7 @@ class QueueMachine(RuleBasedStateMachine):
 
 
 TestQueues = QueueMachine.TestCase
-TestQueues.settings = settings(max_examples=40, stateful_step_count=80)
+TestQueues.settings = settings(max_examples=20, stateful_step_count=80)
 
 
 @pytest.mark.long

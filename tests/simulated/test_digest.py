@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.house.source import ROOT
 
 
@@ -18,14 +20,15 @@ def pythons() -> list[Path]:
     return [mine, *sorted(built - {mine})]
 
 
-def test_one_seed_is_one_history():
+@pytest.mark.parametrize("moves", [12, pytest.param(25, marks=pytest.mark.long)])
+def test_one_seed_is_one_history(moves: int):
     """Processes with different hash seeds, and addresses, write the same bytes at the same
     moments.
     """
     mine, *others = pythons()
     runs = [
         subprocess.Popen(
-            [python, "-m", "tests.simulated.digest", "103", "25"],
+            [python, "-m", "tests.simulated.digest", "103", str(moves)],
             cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": str(seed)},
             stdout=subprocess.PIPE,

@@ -231,7 +231,7 @@ async def test_every_verb_finds_a_derived_group_by_its_name(capsys, tmp_path, si
         moved = [await asked("moves", word) for word in ("jobset-w", "w-0")]
         # A group of three of which two pods exist is no shape.
         shapes = [*SPELLINGS[:-1], [name]] if size == 2 else []
-        counted = [await asked("capacity", *words) for words in shapes]
+        counted = [await asked("capacity", *words, "--limit", "2") for words in shapes]
         await asyncio.to_thread(run, ["explain", "podgroup/jobset-x", *flags[1:-2]])
         unknown = capsys.readouterr().err
 

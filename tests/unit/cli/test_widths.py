@@ -64,7 +64,9 @@ def long_names():
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-@pytest.mark.parametrize("nodes", [300, pytest.param(5000, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "nodes", [120, *(pytest.param(number, marks=pytest.mark.long) for number in (300, 5000))]
+)
 def test_no_table_wraps_and_answers_fit_a_screen(files, monkeypatch, capsys, nodes, words):
     """No table wraps at 80, 120 and 200 columns, and answers fit a screen."""
     check([*words.split(), "--snapshot", files(nodes)], monkeypatch, capsys)
