@@ -75,7 +75,7 @@ def between(one: tuple[str, str], other: tuple[str, str]) -> Link | None:
 
 
 class SimulatedCluster:
-    """The pods of two groups of one name, and a table."""
+    """The bound pods of two AppGroups with the same name, and the network paths of their nodes."""
 
     def __init__(self, drawn: dict[str, Any], table: dict[str, Any]) -> None:
         self.places: list[tuple[str, str]] = drawn["places"]

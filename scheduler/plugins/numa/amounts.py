@@ -186,10 +186,10 @@ class ZoneAmounts:
         taken: Sequence[Mapping[str, int]],
         freed: Mapping[int, tuple[Freed, Sequence[int]]],
     ) -> None:
-        """Write the amounts after deducting each row's `taken` from every zone, at least 0.
+        """Deduct `taken`, one mapping per row, from every zone of the rows, but not below 0.
 
-        `freed` is added before: by index in `rows` the amounts, up to the zone's allocatable, and
-        the numbers of the row's zones.
+        Amounts in `freed` are added first, up to the zone's allocatable. Its keys are indexes into
+        `rows`, its values the freed amounts and the numbers of the row's zones.
         """
         # Usually it is one row, and a number is faster than a list.
         some = rows if len(rows) > 1 else rows[0]

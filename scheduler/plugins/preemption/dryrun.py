@@ -65,7 +65,9 @@ class Walk:
         return msgspec.structs.replace(found, places=found.places[admitted])
 
     def admits(self, violations: IntColumn) -> BoolColumn:
-        """Return which of the next candidates count, given their violated budgets in order."""
+        """Return which of the next candidates are kept, given how many budgets each violates, in
+        order of evaluation.
+        """
         is_clean = violations == 0
         clean = self._clean + is_clean.cumsum()
         violating = self._violating + (~is_clean).cumsum()

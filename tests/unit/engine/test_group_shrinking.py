@@ -26,7 +26,7 @@ def full_of_an_elastic_group(least: int) -> Rig:
 
 
 def ask(rig: Rig, name: str, *, alone: bool) -> None:
-    """Create a more important pod, in a group of its own or in none."""
+    """Create a pod of higher priority: without a group if `alone`, else in a group of its own."""
     if alone:
         rig.handle(Watched("Pod", "ADDED", make_pod(f"{name}-0", cpu=1, priority=15)))
         return

@@ -70,7 +70,10 @@ def member(name, *, number, **fields):
 
 
 def test_a_member_states_since_when_it_is_bound_or_waits():
-    """The time of the binding; pods without a group do not, and nor do pods created on a node."""
+    """A bound member states the time of its binding, a waiting one that of its creation.
+
+    Pods without a group and pods that were created on a node state no time.
+    """
     alone = member("alone", number=3, node_name="n1")
     alone["metadata"]["labels"] = {}
     fixed = member("fixed", number=4, node_name="n1")

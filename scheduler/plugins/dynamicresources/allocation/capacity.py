@@ -70,7 +70,9 @@ def _rounded(requested: AmountText | None, offered: DeviceCapacity, rules: Devic
 
 
 def _in_range(wanted: Amount, limits: CapacityRange, rules: DeviceRules) -> Amount:
-    """Return the smallest amount from `min` on in steps that is enough, in units of the range."""
+    """Return the smallest amount that is at least `wanted` and equals `min` plus a multiple of
+    `step`.
+    """
     least = amount(limits.min or 0)
     if wanted.nanos < least.nanos:
         return least

@@ -212,10 +212,11 @@ def _over(
 
 
 def _growth(change: _BandwidthChange, others: Rows) -> tuple[FloatMatrix, FloatMatrix]:
-    """Return the growth, in whole bits, of the links from each candidate to some others, and back.
+    """Return by how many whole bits the links from each candidate to `others`, and those back, grow
+    when the pod is placed on the candidate.
 
-    Every share to the pod's workload is split by one more: the candidate gains what its siblings
-    lose.
+    The traffic to the pod's workload is shared equally by its pods. With the new pod there is one
+    more share, so each other share is smaller.
     """
     before = change.own / change.total if change.total else 0.0
     gained = ((change.own + 1.0) / (change.total + 1.0) - before)[:, None]
