@@ -306,8 +306,8 @@ async def test_a_reserved_pod_that_another_component_ends_is_reported(size, mark
 
 @pytest.mark.parametrize("is_marked", [True, False])
 async def test_an_eviction_before_a_restart_is_distinguished_from_a_deletion(is_marked):
-    """If a pod is gone after a restart, its DisruptionTarget condition tells an eviction by the
-    killed daemon from a deletion.
+    """If a pod is gone after a restart, its DisruptionTarget condition shows whether the killed
+    daemon evicted it.
     """
     cluster = small(Random(1))
     await approved(cluster)
